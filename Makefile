@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo quick test lint plain format bench quality figures docs dist clean
+.PHONY: help demo quick test lint plain format bench quality figures stale docs dist fuzz clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -71,6 +71,16 @@ figures: .venv/bench.stamp  ## the paper's figures and tables: minutes; QUICK=0 
 	        $(if $(DATA),$$(test $$script != experiments/movielens.py || echo --data $(DATA))); done
 	$(BIN)/python scripts/paper_tables.py
 
+stale:  ## stored results that are older than the code they measure
+	@$(PYTHON) scripts/provenance.py --stale
+
+# Random cases of four kinds, until there were CASES or SECONDS have passed.
+CASES ?= 50000
+SECONDS ?= 900
+
+fuzz: .venv/dev.stamp  ## random files, tables, models and calls: counts of what they end in
+	$(BIN)/python tests/fuzz/campaigns.py --cases $(CASES) --seconds $(SECONDS)
+
 docs: .venv/docs.stamp  ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
@@ -94,7 +104,7 @@ clean:  ## remove everything that was made, .venv included
 	@touch $@
 
 .venv/demo.stamp: .venv/made.stamp pyproject.toml
-	$(PIP) -e '.[plot]'
+	$(PIP) -e '.[plot,report]'
 	@touch $@
 
 .venv/dev.stamp: .venv/made.stamp pyproject.toml

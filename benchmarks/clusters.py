@@ -1,10 +1,9 @@
-"""The costs of a cluster, of checkpoints and of messages in files, and the effect of failures.
+"""The costs of a cluster, of checkpoints and of messages in files.
 
-    python benchmarks/clusters.py [--quick] [--only overhead,speed_up,kills,checkpoint,files]
+    python benchmarks/clusters.py [--quick] [--only overhead,speed_up,checkpoint,files]
 
 - overhead: additional time of an iteration with two workers instead of two threads, K = 10, N = 10⁴
 - speed_up: one to four workers with one thread each, 2·10⁷ entries, K = 10
-- kills: ten runs in which a worker is killed at a random moment, and whether the answers are right
 - checkpoint: fraction of the time for writing checkpoints at the default interval
 - files: messages that need four times the allowed memory, compared with messages in memory
 
@@ -18,7 +17,6 @@ import argparse
 import contextlib
 import json
 import os
-import signal
 import statistics
 import subprocess
 import sys
@@ -29,12 +27,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from provenance import filled
 
 from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets.planted import make_boolean
 from boolweave.fit import learn, memory
 from boolweave.runtime.checkpoint import Checkpoint, Recorder
-from processes import RESULTS, ROOT, peak_memory
+from processes import RESULTS, ROOT, peak_memory, record
 
 NUMBERS = RESULTS / "clusters.json"
 PAGE = ROOT / "docs" / "scale.md"
@@ -43,7 +42,7 @@ K = 10
 MAX_SUM = {"n_components": K, "method": "max-sum", "tol": 0.0, "random_state": 0}
 # Targets: the maximum of some figures, and the minimum of others.
 ASKED = {
-    "overhead_ms": (15, None), "speed_up_2": (None, 1.6), "right_of_10_kills": (None, 10),
+    "overhead_ms": (15, None), "speed_up_2": (None, 1.6),
     "checkpoint_share": (0.03, None), "files_ratio": (3, None), "files_uncached_ratio": (3, None),
 }  # fmt: skip
 
@@ -195,55 +194,6 @@ def speed_up(quick: bool) -> dict[str, float]:
     return found
 
 
-def kills(quick: bool) -> dict[str, float]:
-    """Kill a worker in a random iteration; a run counts as right only if that was noticed.
-
-    Each run has a cluster of its own, because a nanny under load does not always restart a worker.
-    """
-    from boolweave.distributed import DaskBooleanMatrixFactorization
-    from boolweave.engine import loop
-    from distributed import Client
-
-    seen = make_boolean(400, 1000, 5, flip=0.1, observed=0.5, random_state=0).observations
-    how = {"n_components": 5, "n_init": 2, "max_iter": 150, "tol": 0.0, "random_state": 0}
-    random, step = np.random.default_rng(0), loop.iterate
-    count = n_killed = n_lost = n_right = 0
-    victim, when = 0, -1
-
-    def deadly(*arguments) -> None:
-        nonlocal count, n_killed
-        count += 1
-        if count == when:
-            os.kill(victim, signal.SIGKILL)
-            n_killed += 1
-        step(*arguments)
-
-    loop.iterate = deadly
-    try:
-        right = quietly(BooleanMatrixFactorization(n_jobs=2, **how), seen)
-        n_steps = count
-        for _ in range(2 if quick else 10):
-            with (
-                cluster_of(2) as cluster, Client(cluster) as client,
-                tempfile.TemporaryDirectory() as place,
-            ):  # fmt: skip
-                often = Checkpoint(place, interval=0.2, share=0.5)
-                model = DaskBooleanMatrixFactorization(client=client, checkpoint=often, **how)
-                victim = int(random.choice(list(client.run(os.getpid).values())))
-                count, when = 0, int(random.integers(1, n_steps + 1))
-                with warnings.catch_warnings(record=True) as caught:
-                    warnings.simplefilter("always")
-                    model.fit(seen)
-            noticed = any("the run continues" in str(w.message) for w in caught)
-            names = ("row_log_odds_", "column_log_odds_", "components_")
-            same = all(np.array_equal(getattr(model, n), getattr(right, n)) for n in names)
-            n_lost += noticed
-            n_right += noticed and same
-    finally:
-        loop.iterate = step
-    return {"kills": n_killed, "noticed": n_lost, "right_of_10_kills": n_right, "steps": n_steps}
-
-
 def checkpoint(quick: bool) -> dict[str, float]:
     """Measure the time of a checkpoint, with random bits, for which messages do not converge.
 
@@ -330,7 +280,7 @@ def one_run(place: str, kind: str, allowed: int) -> None:
 # ---------------------------------------------------------------- all of it
 
 
-PARTS = {"overhead": overhead, "speed_up": speed_up, "kills": kills, "checkpoint": checkpoint,
+PARTS = {"overhead": overhead, "speed_up": speed_up, "checkpoint": checkpoint,
          "files": files}  # fmt: skip
 
 
@@ -362,6 +312,7 @@ def main() -> None:
             for name, part in found.items()
         }
         NUMBERS.write_text(json.dumps(old | rounded, indent=1) + "\n")
+        record(NUMBERS, ("distributed", "fit", "engine", "runtime"), list(found))
         if "speed_up" in found:
             put_into_page(found["speed_up"])
 
@@ -380,7 +331,8 @@ def put_into_page(found: dict[str, float]) -> None:
     before, _, rest = page.partition(_MARK)
     _, _, after = rest.partition("<!-- end -->")
     table = "\n".join(lines) + words
-    PAGE.write_text(f"{before}{_MARK}\n{table}\n<!-- end -->{after}", encoding="utf-8")
+    text = filled(f"{before}{_MARK}\n{table}\n<!-- end -->{after}")
+    PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

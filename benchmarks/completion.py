@@ -28,7 +28,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -39,14 +38,14 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported
 
 import numpy as np
 
-import boolweave
 import completion_peers
 import completion_report
 from boolweave import datasets, metrics
 from boolweave.data.observations import Observations, Split
-from processes import machine, now
+from processes import now, record
 
 RESULTS = Path(__file__).resolve().parent / "results" / "completion.json"
+MEASURES = ("completion", "fit", "engine", "baselines")
 
 RATING_SHARES = (0.01, 0.05, 0.1, 0.2, 0.5, 0.95)
 VOTE_SHARES = (0.05, 0.2, 0.5)
@@ -252,24 +251,17 @@ def store(file: Path, stored: dict[tuple, dict], arguments: argparse.Namespace) 
     methods = list(completion_peers.METHODS)
     order = sorted(stored, key=lambda k: (every.index(k[0]), *k[1:3], methods.index(k[3])))
     before = json.loads(file.read_text()).get("versions", {}) if file.exists() else {}
-    report = conditions(arguments, before) | {"results": [stored[k] for k in order]}
+    report = {
+        "limit": arguments.limit,
+        "versions": before | {"numpy": np.__version__} | completion_peers.versions(),
+        "results": [stored[k] for k in order],
+    }
     beside = file.with_suffix(".part")
     beside.write_text(json.dumps(report, indent=1) + "\n")
     beside.replace(file)
-
-
-def conditions(arguments: argparse.Namespace, versions: dict[str, str]) -> dict:
-    """The date of the last measurement, and the versions of it and of those before."""
-    return {
-        "date": now(),
-        "command": " ".join(["python", "benchmarks/completion.py", *sys.argv[1:]]),
-        "limit": arguments.limit,
-        "versions": versions
-        | {"boolweave": boolweave.__version__, "python": platform.python_version(),
-           "numpy": np.__version__}
-        | completion_peers.versions(),
-        "machine": machine(),
-    }  # fmt: skip
+    options = [option for option in sys.argv[1:] if option != "--again"]
+    whole = arguments.again and not options
+    record(file, MEASURES, () if whole else [" ".join(options) or "cells that were missing"])
 
 
 def parse() -> argparse.Namespace:

@@ -1,17 +1,26 @@
-"""Speed of completion: messages with a channel per entry, and fits compared with tuned GLRM.
+"""Speed of completion: messages with a channel per entry, fits compared with tuned GLRM, memory.
 
-    python benchmarks/completion_speed.py            # 10^5 ratings, and the messages
-    python benchmarks/completion_speed.py --million  # also 10^6 ratings
+    python benchmarks/completion_speed.py                   # 10^5 ratings, and the other parts
+    python benchmarks/completion_speed.py --million         # also 10^6 ratings
+    python benchmarks/completion_speed.py --only examples   # this part; others stay as they are
 
-The ratings are synthetic: offsets, six directions, numbers of entries per row and column as in
-ratings of films, and more entries where ratings are good. All figures are ratios of times of the
-same run, for messages the smallest of four.
+messages   nanoseconds per entry and factor, the smallest of four runs
+fits       synthetic ratings: offsets, six directions, numbers of entries per row and column as in
+           ratings of films, and more entries where ratings are good
+examples   fits with default parameters to half of the votes of a Senate, and to half of
+           MovieTweetings if $BOOLWEAVE_DATA has it: processor time, memory, model file, new rows
+
+Results are stored in results/completion_speed.json; `scripts/completion_table.py` puts them into
+the documentation.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +32,12 @@ from boolweave.baselines import GLRM
 from boolweave.completion.layers import BooleanLayer, LayerEntries
 from boolweave.completion.table import Table
 from boolweave.engine.backend import State
-from boolweave.engine.integer_step import step
+from boolweave.engine.integers import step
 from boolweave.metrics import log_loss
+from processes import answer_of, memory_now, peak_memory, record
 
 RESULTS = Path(__file__).parent / "results" / "completion_speed.json"
+PARTS = ("messages", "fits", "examples")
 SHAPES = {100_000: (943, 1682), 1_000_000: (6040, 3706)}
 
 # How much more probable a rating is if it would be a good one, in log-odds per unit of taste.
@@ -102,20 +113,65 @@ def fits(n: int, n_jobs: int) -> list[dict[str, float | str]]:
     return rows_out
 
 
+def example(name: str) -> dict[str, float]:
+    """One fit with default parameters, in a process of its own because of its memory."""
+    import completion
+
+    kept = completion.tables()[name].load()[0].hide(0.5, random_state=0)[0]
+    BooleanCompletion(n_members=2, random_state=0).fit(kept.take_rows(slice(60)))  # compiles
+    before, begun = memory_now(), time.process_time()
+    model = BooleanCompletion(random_state=0, n_jobs=1).fit(kept)
+    answer = {
+        "entries": kept.n_observed, "rows": kept.shape[0], "columns": kept.shape[1],
+        "cpu_s": time.process_time() - begun, "memory_mb": (peak_memory() - before) / 1e6,
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model.npz")
+        answer["file_mb"] = (Path(folder) / "model.npz").stat().st_size / 1e6
+    if name.startswith("senate"):
+        new = kept.take_rows(slice(200))
+        model.transform(new)
+        begun = time.process_time()
+        model.transform(new)
+        answer["new_row_ms"] = (time.process_time() - begun) / 200 * 1e3
+    return answer
+
+
+def examples() -> dict[str, dict]:
+    found = {}
+    for name in ("senate-107", "movietweetings"):
+        if name == "movietweetings" and "BOOLWEAVE_DATA" not in os.environ:
+            continue
+        found[name] = answer_of([sys.executable, __file__, "--example", name])
+        print(name, found[name], flush=True)
+    return found
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    options.add_argument("--only", nargs="+", choices=PARTS, help="some of the parts")
+    options.add_argument("--example", help=argparse.SUPPRESS)
     options.add_argument("--million", action="store_true", help="also 10^6 ratings")
     options.add_argument("--threads", type=int, default=2)
-    options.add_argument("--only-messages", action="store_true")
     given = options.parse_args()
-    found = {"messages": messages(1_000_000 if given.million else 100_000), "fits": []}
-    one, each = found["messages"].values()
-    print(f"ns per entry and factor: {one:.2f} one channel, {each:.2f} per entry: {each / one:.2f}")
-    if not given.only_messages:
+    if given.example:
+        print(json.dumps(example(given.example)))
+        return
+    parts = given.only or PARTS
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    if "messages" in parts:
+        found["messages"] = messages(1_000_000 if given.million else 100_000)
+        one, each = found["messages"].values()
+        ratio = each / one
+        print(f"ns per entry and factor: {one:.2f} one channel, {each:.2f} per entry: {ratio:.2f}")
+    if "fits" in parts:
         BooleanCompletion(n_members=2, random_state=0).fit(ratings(100_000)[0].take_rows(slice(60)))
-        for n in (100_000, 1_000_000)[: 2 if given.million else 1]:
-            found["fits"] += fits(n, given.threads)
+        sizes = (100_000, 1_000_000)[: 2 if given.million else 1]
+        found["fits"] = [line for n in sizes for line in fits(n, given.threads)]
+    if "examples" in parts:
+        found["examples"] = examples()
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    record(RESULTS, ("completion", "engine", "baselines"), given.only or ())
 
 
 if __name__ == "__main__":

@@ -8,12 +8,13 @@ have the shapes and the numbers of grants of large published tables, departments
 parts of others, and users with single additional and missing grants; the last two of each shape are
 far harder than the first. The companies also have those shapes and numbers of grants, and as many
 planted roles as the published tables are known to need; their planted roles are a cover. Dense
-tables are products of random factors. "kernel" is the number of ones that the reductions leave, and
-the last column is the most memory that the process has used so far.
+tables are products of random factors. "kernel" is the number of ones that the reductions leave,
+"time" the processor time, and the last column the most memory that the process has used so far.
 
 Tables with missing and additional grants are also searched with false ones allowed; their lines
 show how many of the planted roles are found (Jaccard similarity of the permissions of at least
-0.95).
+0.95). All numbers go to results/covers.json; `scripts/covers_table.py` puts them into the
+documentation.
 
     python benchmarks/covers.py
     python benchmarks/covers.py --only domino large-nested-1 organisation-1
@@ -22,6 +23,7 @@ show how many of the planted roles are found (Jaccard similarity of the permissi
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import time
@@ -37,6 +39,7 @@ from scipy import sparse
 from boolweave import cover
 from boolweave.covering.exact import reduced
 from boolweave.covering.matrix import Matrix, Merged
+from processes import RESULTS, record
 
 ROLE_MINING = ("hc", "domino", "fire2", "emea", "apj", "fire1")
 Bits = NDArray[np.bool_]
@@ -291,7 +294,8 @@ def tables() -> Iterator[tuple[str, Callable[[], sparse.csr_array], int]]:
 def kernel_size(table: sparse.csr_array) -> int:
     """The number of ones that the reductions leave."""
     merged = Merged.of(Matrix.of_data(table), np.zeros((0, table.shape[1]), dtype=np.uint8))
-    return len(reduced(merged, merged.ones, merged.list_ones(merged.ones))[1])
+    ones, never = merged.list_ones(merged.ones), np.zeros(1, dtype=bool)
+    return len(reduced(merged, merged.ones, ones, never)[1])
 
 
 def found_again(Y: NDArray[np.uint8], true: Bits) -> int:
@@ -301,7 +305,7 @@ def found_again(Y: NDArray[np.uint8], true: Bits) -> int:
     return int(((same / union).max(axis=0) >= 0.95).sum())
 
 
-def noisy() -> None:
+def noisy() -> Iterator[dict]:
     """Search for planted roles with 5% of the grants missing and 2% additional grants."""
     for seed, (shape, K) in enumerate([((500, 200), 10), ((1000, 400), 20), ((3000, 1000), 40)]):
         random = np.random.default_rng(seed)
@@ -311,41 +315,55 @@ def noisy() -> None:
         extra = random.choice(np.flatnonzero(~Z), int(0.02 * Z.sum()), replace=False)
         seen.reshape(-1)[extra] = True
         line = f"noisy-{shape[0]}x{shape[1]:<8} planted {K:>3}"
+        result: dict = {"shape": shape, "planted": K}
         for what, how in (("exact", (1.0, 0)), ("noisy", (0.97, 0.07))):
-            began = time.perf_counter()
+            began = time.process_time()
             found = cover(sparse.csr_array(seen.astype(np.uint8)), *how, random_state=0)
-            seconds = time.perf_counter() - began
+            seconds = time.process_time() - began
             again = found_again(found.Y, Y)
             line += f"  {what}: {found.cost:.0f} roles, {again} found again, {seconds:.1f} s"
+            result[what] = {"roles": found.cost, "found": again, "cpu_seconds": seconds}
         print(line, flush=True)
+        yield result
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", help="names of tables; noisy for those with noise")
-    only = parser.parse_args().only
+    parser.add_argument("--output", type=Path, default=RESULTS / "covers.json")
+    given = parser.parse_args()
+    only, file = given.only, given.output
     cover(np.random.default_rng(0).random((18, 18)) < 0.7)  # needs, and so compiles, all kernels
     print(
         "table                users × permissions   grants  kernel  roles  bound  planted     time"
         "    memory"
     )
+    results = json.loads(file.read_text()) if file.exists() else {"tables": {}, "noisy": []}
     for name, make, n_planted in tables():
         if only and name not in only:
             continue
         table = make()
-        began = time.perf_counter()
+        began = time.process_time()
         found = cover(table, random_state=0)
-        seconds = time.perf_counter() - began
+        seconds = time.process_time() - began
         assert found.coverage == 1 and not len(found.false_ones)
         M, N = table.shape
+        kernel = kernel_size(table)
+        results["tables"][name] = {
+            "shape": [M, N], "grants": table.nnz, "kernel": kernel, "roles": found.cost,
+            "bound": found.bound, "planted": n_planted, "cpu_seconds": seconds,
+        }  # fmt: skip
         print(
-            f"{name:<20} {M:>7} × {N:<11} {table.nnz:>8} {kernel_size(table):>7} "
+            f"{name:<20} {M:>7} × {N:<11} {table.nnz:>8} {kernel:>7} "
             f"{found.cost:>6.0f} {found.bound:>6.0f} {n_planted or '':>8} {seconds:>6.1f} s "
             f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:>6.0f} MB",
             flush=True,
         )
+        file.write_text(json.dumps(results, indent=1) + "\n")
     if not only or "noisy" in only:
-        noisy()
+        results["noisy"] = list(noisy())
+    file.write_text(json.dumps(results, indent=1) + "\n")
+    record(file, ("covering", "search"), only or ())
 
 
 if __name__ == "__main__":

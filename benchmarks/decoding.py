@@ -11,13 +11,17 @@
    https://github.com/aff3ct/error_rate_references. The same for the (2048, 1723) code of 10G
    Ethernet, LDPC_N2048_K1723_flooding_SPA_i100_eth_10Gbps.txt.
 3. Group testing: 1000 items, 1% positive, sensitivity 0.95, specificity 0.99, with several numbers
-   of pools, compared with COMP, DD and SCOMP; calibration of the probabilities.
-4. Size: 100,000 items in 10,000 pools, time of 100 iterations.
+   of pools, compared with COMP, DD and SCOMP.
+4. Calibration of the probabilities of the same tests, with 80 and 120 pools: the mean probability
+   of the items and the share of positive ones, in three ranges.
+5. Size: 100,000 items in 10,000 pools, time of 100 iterations.
 
-The codes are read from the folder `ldpc` in $BOOLWEAVE_DATA, as alist files.
+The codes are read from the folder `ldpc` in $BOOLWEAVE_DATA, as alist files. Results are stored in
+results/decoding.json; `scripts/decoding_table.py` puts them into the documentation.
 
-    python benchmarks/decoding.py            # some minutes
-    python benchmarks/decoding.py --quick    # a tenth of the words and trials
+    python benchmarks/decoding.py                      # some minutes
+    python benchmarks/decoding.py --quick              # a tenth of the words and trials
+    python benchmarks/decoding.py --only calibration   # this part; the others stay as they are
 """
 
 from __future__ import annotations
@@ -25,7 +29,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import time
 from pathlib import Path
 
@@ -40,9 +43,11 @@ from boolweave.decoding import (
     group_testing,
     simulate,
 )
+from processes import record
 
 RESULTS = Path(__file__).resolve().parent / "results" / "decoding.json"
 
+PARTS = ("against_ldpc", "against_published", "sweep_of_pools", "calibration", "large_problem")
 MACKAY = ("MacKay 504×1008", "MACKAY_504_1008.alist")
 ETHERNET = ("10G Ethernet 384×2048", "10GBPS-ETHERNET_1723_2048.alist")
 CCSDS = ("CCSDS 64×128", "CCSDS_64_128.alist")
@@ -223,6 +228,29 @@ def sweep_of_pools(trials: int, seed: int) -> list[dict]:
     return rows
 
 
+def calibration(trials: int, seed: int) -> list[dict]:
+    rows = []
+    print(f"\nCalibration, {trials} trials")
+    print(f"{'pools':>6}{'range':>16}{'items':>9}{'mean':>9}{'positive':>10}")
+    rng = np.random.default_rng(seed)
+    for pools in (80, 120):
+        design = design_pools(1000, pools, prevalence=0.01, random_state=seed)
+        truth = rng.random((1000, trials)) < 0.01
+        hit = np.asarray(design.astype(np.int64) @ truth) > 0
+        outcomes = rng.random(hit.shape) < np.where(hit, 0.95, 0.01)
+        found = group_testing(design, outcomes.astype(float), 0.01, 0.95, 0.99, n_jobs=-1)
+        p = found.probabilities
+        for low, high in ((0.0, 0.05), (0.05, 0.95), (0.95, 1.0)):
+            inside = (low < p) & (p <= high)
+            row = {"pools": pools, "trials": trials, "from": low, "to": high,
+                   "items": int(inside.sum()), "mean": float(p[inside].mean()),
+                   "positive": float(truth[inside].mean())}  # fmt: skip
+            rows.append(row)
+            print(f"{pools:6}{low:8g} to{high:5g}{row['items']:9}{row['mean']:9.4f}"
+                  f"{row['positive']:10.4f}", flush=True)  # fmt: skip
+    return rows
+
+
 def large_problem(seed: int) -> list[dict]:
     rows = []
     print(
@@ -260,6 +288,7 @@ def large_problem(seed: int) -> list[dict]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a tenth of the words and trials")
+    parser.add_argument("--only", nargs="+", choices=PARTS, help="some of the parts")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=RESULTS, help="file for the results")
     arguments = parser.parse_args()
@@ -268,15 +297,19 @@ def main() -> None:
     folder = Path(os.environ["BOOLWEAVE_DATA"]) / "ldpc"
     share = 0.1 if arguments.quick else 1.0
     seed = arguments.seed
-    report = {
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
-        "against_ldpc": against_ldpc(folder, int(1000 * share), seed),
-        "against_published": against_published(folder, share, seed),
-        "sweep_of_pools": sweep_of_pools(int(500 * share), seed),
-        "large_problem": large_problem(seed),
+    parts = {
+        "against_ldpc": lambda: against_ldpc(folder, int(1000 * share), seed),
+        "against_published": lambda: against_published(folder, share, seed),
+        "sweep_of_pools": lambda: sweep_of_pools(int(500 * share), seed),
+        "calibration": lambda: calibration(int(600 * share), seed),
+        "large_problem": lambda: large_problem(seed),
     }
+    report = json.loads(arguments.output.read_text()) if arguments.output.exists() else {}
+    for part in arguments.only or parts:
+        report[part] = parts[part]()
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(report, indent=1) + "\n")
+    record(arguments.output, ("decoding",), arguments.only or ())
     print(f"\nwritten to {arguments.output}")
 
 

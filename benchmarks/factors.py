@@ -34,8 +34,6 @@ import argparse
 import csv
 import json
 import os
-import platform
-import sys
 import tempfile
 import time
 import warnings
@@ -51,10 +49,11 @@ import numpy as np
 import boolweave
 import factors_peers
 import factors_report
-from processes import machine, now
+from processes import now, record
 from quality import PROBLEMS
 
 RESULTS = Path(__file__).resolve().parent / "results" / "factors.json"
+MEASURES = ("search", "engine", "baselines")
 
 # Matrices of quality.py that are fitted with no or nearly no wrong entries: problem and seed.
 PLANTED = (("stuck", 0), ("stuck", 7), ("rank", 7), ("rank", 13), ("flips", 0), ("flips", 7))
@@ -284,16 +283,12 @@ def version(package: str) -> str | None:
 
 
 def conditions(arguments: argparse.Namespace) -> dict:
-    """The date, the settings and the versions of the measurement."""
+    """The settings of the measurement, and the versions of other packages."""
     packages = ("numpy", "scipy", "numba", "FPMsBMF")
     return {
-        "date": now(),
-        "command": " ".join(["python", "benchmarks/factors.py", *sys.argv[1:]]),
         "seconds": arguments.seconds, "seeds": arguments.seeds, "threads": arguments.threads,
         "limit_of_others": arguments.limit, "peers": arguments.peers,
-        "versions": {"boolweave": boolweave.__version__, "python": platform.python_version()}
-        | {package: version(package) for package in packages},
-        "machine": machine(),
+        "versions": {package: version(package) for package in packages},
     }  # fmt: skip
 
 
@@ -334,6 +329,7 @@ def main() -> None:
     print(*factors_report.closing(report), sep="\n")
     if arguments.output:
         arguments.output.write_text(json.dumps(report, indent=1) + "\n")
+        record(arguments.output, MEASURES)
         factors_report.draw(report, arguments.output.with_suffix(".png"))
 
 

@@ -5,7 +5,7 @@
 The script writes a CSV file of triples of about 100 MB to a temporary folder. In separate
 processes, it measures `boolweave info` with this file (time, and peak memory relative to the size
 of the file), `boolweave --help` (CPU time), and the report of the 107th Senate, which is opened in
-headless Chromium if that is installed. The table is written to standard output, and the numbers to
+headless browser if one is installed. The table is written to standard output, and the numbers to
 benchmarks/results/files.json.
 """
 
@@ -22,13 +22,10 @@ from pathlib import Path
 
 import numpy as np
 
+from processes import record
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "files.json"
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 N_TRIPLES = 8_000_000
 SHAPE = 60_000, 8_000
 
@@ -74,11 +71,15 @@ def report_of_the_senate(folder: Path) -> dict[str, float]:
     start = time.perf_counter()
     write_report(model, page, title="107th Senate", held_out=tuple(held_out))
     answer = {"making": time.perf_counter() - start, "size_mb": page.stat().st_size / 1e6}
-    if Path(CHROMIUM).exists() and find_spec("playwright"):
+    if find_spec("playwright"):
+        sys.path.insert(0, str(ROOT / "tests" / "support"))
+        from browsers import launch
         from playwright.sync_api import sync_playwright
 
         with sync_playwright() as play:
-            browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+            browser = launch(play)
+            if browser is None:
+                return answer
             tab = browser.new_page()
             start = time.perf_counter()
             tab.goto(page.as_uri())
@@ -117,6 +118,7 @@ def main() -> None:
     RESULTS.parent.mkdir(exist_ok=True)
     numbers = {"file_mb": size, "info": info, "help": help_, "report": report, "load": load}
     RESULTS.write_text(json.dumps(numbers, indent=2) + "\n")
+    record(RESULTS, ("io", "report", "cli"))
 
 
 if __name__ == "__main__":

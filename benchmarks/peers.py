@@ -62,8 +62,10 @@ def main() -> None:
     fitted = bmf()
     seconds, processor = time.perf_counter() - start, time.process_time() - processor_start
     answer = {"seconds": seconds, "processor_seconds": processor, "peak_mb": peak_memory() / 2**20}
+    answer |= {"first_s": processor_start + processor, "again_s": processor}
     w, h = np.asarray(fitted.basis()), np.asarray(fitted.coef())
-    answer |= {"error": best_binarized_error(w, h, truth), "iterations": int(fitted.fit.n_iter)}
+    error = best_binarized_error(w, h, truth)
+    answer |= {"error": error, "errors": [error], "iterations": int(fitted.fit.n_iter)}
     print(json.dumps(answer))
 
 

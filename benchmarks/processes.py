@@ -1,4 +1,4 @@
-"""Processes and environments of the benchmarks, the memory of a process, and the machine.
+"""Processes and environments of the benchmarks, and the memory of a process.
 
 This file is also imported in the environments of other programs, so that it uses only the standard
 library.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -17,6 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "scripts"))
+from provenance import record as record  # noqa: E402  (beside the pages that show it)
+
 RESULTS = ROOT / "benchmarks" / "results"
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -103,15 +105,6 @@ def _status(field: str) -> int:
 def now() -> str:
     """The time of a measurement."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def machine() -> dict[str, object]:
-    """The machine on which the figures are measured."""
-    return {
-        "system": platform.system(),
-        "architecture": platform.machine(),
-        "cores": os.cpu_count(),
-    }
 
 
 def load_before(console) -> float:

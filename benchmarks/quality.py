@@ -42,6 +42,7 @@ from boolweave import BooleanMatrixFactorization
 from boolweave.datasets import make_boolean
 from boolweave.datasets.planted import Planted
 from boolweave.metrics import information_bound
+from processes import record
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -327,6 +328,7 @@ def main() -> None:
     arguments.output.write_text(
         json.dumps({"cores": os.cpu_count(), "rows": rows}, indent=2) + "\n"
     )
+    record(arguments.output, ("model", "engine", "fit", "estimator"), arguments.only or ())
     print_table(rows)
 
 

@@ -12,6 +12,8 @@
     roles     planted roles, 5% of the grants missing and 2% too many: roles found
     baskets   market baskets, 88,000 × 16,000, K = 100: time of an iteration, ours and of ALS
     peers     GreConD and Asso on a planted 2000 × 1500
+    sizes     planted matrices from 300 × 200 on, K = 8, 1% noise: both treatments of zeros
+    tables    the same on small real tables of $BOOLWEAVE_DATA, if that is set: wrong entries
 
 ALS is that of implicit, in an environment of its own in .bench/. Every measurement is a process of
 its own, so that its peak memory can be seen. Tables go to standard output, numbers to
@@ -34,11 +36,11 @@ from typing import Any
 import numpy as np
 
 import processes
-from processes import answer_of, install, python_of
+from processes import answer_of, install, python_of, record
 
 RESULTS = processes.RESULTS / "sparse.json"
 N_JOBS = 2
-PARTS = ("scaling", "large", "many", "equal", "roles", "baskets", "peers")
+PARTS = ("scaling", "large", "many", "equal", "roles", "baskets", "peers", "sizes", "tables")
 
 
 # ---------------------------------------------------------------- matrices
@@ -137,8 +139,7 @@ def market_baskets() -> Any:
 def timed_iterations(table: Any, K: int, n: int) -> dict[str, Any]:
     """Times of all iterations of max-sum, and their median."""
     from boolweave.data.ones import SparseObservations
-    from boolweave.engine.zeros.backend import SparseBackend
-    from boolweave.engine.zeros.patterns import first_beliefs
+    from boolweave.engine.zeros.backend import SparseBackend, first_beliefs
     from boolweave.model.channel import Channel
     from boolweave.model.model import Model
 
@@ -202,8 +203,7 @@ def equal(seed: int) -> dict[str, Any]:
     from boolweave.data.ones import SparseObservations
     from boolweave.engine import loop
     from boolweave.engine.integers import IntegerBackend
-    from boolweave.engine.zeros.backend import SparseBackend
-    from boolweave.engine.zeros.patterns import first_beliefs
+    from boolweave.engine.zeros.backend import SparseBackend, first_beliefs
     from boolweave.model.channel import Channel
     from boolweave.model.model import Model
     from boolweave.model.products import boolean_product
@@ -272,6 +272,55 @@ def peer(name: str) -> dict[str, Any]:
     rows, columns = np.divmod(np.arange(truth.size), truth.shape[1])
     wrong = int((method.predict(rows, columns).reshape(truth.shape) != truth).sum())
     return {"seconds": seconds, "wrong": wrong}
+
+
+def size(rows: int, columns: int, density: float) -> dict[str, Any]:
+    """Processor seconds and wrong entries of a fit with each treatment of zeros."""
+    table, X, Y = planted((rows, columns), 8, round(density * rows * columns), 0.01, 0)
+    truth = ((X @ Y) > 0).toarray()
+    answer: dict[str, Any] = {"shape": [rows, columns], "density": density}
+    for zeros in ("exact", "collective"):
+        fitted(table, 8, zeros)  # compiles kernels
+        begun = time.process_time()
+        Z = fitted(table, 8, zeros)
+        answer[zeros] = {
+            "cpu_seconds": time.process_time() - begun,
+            "wrong": int((truth != Z).sum()),
+        }
+    return answer
+
+
+def real_table(name: str, K: int) -> dict[str, Any]:
+    """Wrong entries of a real table with each treatment of zeros."""
+    import scipy.sparse as sp
+
+    from boolweave.datasets import load_paleo
+
+    folder = Path(os.environ["BOOLWEAVE_DATA"])
+    if name == "paleo":
+        table = sp.csr_array(load_paleo().observations.to_dense().astype(np.uint8))
+    elif (folder / "role-mining" / f"{name}.txt").exists():
+        at = np.loadtxt(folder / "role-mining" / f"{name}.txt", dtype=np.int64) - 1
+        table = sp.csr_array((np.ones(len(at), np.uint8), tuple(at.T)))
+        table.data[:] = 1
+    else:
+        table = sp.csr_array(np.genfromtxt(folder / "one-hot" / f"{name}.csv", delimiter=","))
+    cells = table.toarray()
+    known = ~np.isnan(cells)
+    ways = {"exact": ("exact", "auto"), "one start": ("collective", 1), "four": ("collective", 4)}
+    wrong = {way: int((fitted(table, K, *how) != cells)[known].sum()) for way, how in ways.items()}
+    share = float(cells[known].mean())
+    return {"table": name, "shape": table.shape, "ones": share, "K": K, "wrong": wrong}
+
+
+def fitted(table: Any, K: int, zeros: str, n_init: Any = "auto") -> np.ndarray:
+    """The product of the factors of a fit with default settings."""
+    from boolweave import BooleanMatrixFactorization
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BooleanMatrixFactorization(K, zeros=zeros, n_init=n_init, random_state=0)
+        return model.fit(table).result_.Z
 
 
 ALS = """
@@ -351,6 +400,7 @@ def main() -> None:
     for part in asked.parts or PARTS:
         results[part] = measure(part, asked.huge)
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+        record(RESULTS, ("model", "engine", "fit", "data"), [part])
 
 
 def measure(part: str, huge: bool) -> Any:
@@ -378,6 +428,20 @@ def measure(part: str, huge: bool) -> Any:
             name: show(name, in_a_process("peer", name))
             for name in ("boolweave", "GreConD", "Asso")
         }
+    if part == "sizes":
+        shapes = [(300, 200), (1000, 500), (2000, 1000)]
+        return [
+            show(f"{shape}, {density:.0%} ones", in_a_process("size", *shape, density))
+            for shape in shapes
+            for density in (0.02, 0.1, 0.25)
+        ]
+    if part == "tables":
+        if "BOOLWEAVE_DATA" not in os.environ:
+            print("tables are left out: BOOLWEAVE_DATA is not set")
+            return []
+        ranks = {"hc": 8, "zoo": 6, "paleo": 8, "domino": 10, "soybean": 8, "flare": 8, "emea": 10,
+                 "fire2": 10, "fire1": 10}  # fmt: skip
+        return [show(name, in_a_process("real_table", name, K)) for name, K in ranks.items()]
     ours = show(part, in_a_process(part))
     if part == "many":
         return ours

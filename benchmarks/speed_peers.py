@@ -23,52 +23,53 @@ PEERS = {
 }
 
 
-def run(peer: str, problem: Path, rank: int, iterations: int, timeout: float) -> dict:
+def run(peer: str, problem: Path, rank: int, timeout: float) -> dict:
     """Run a program on the matrices `seen` and `truth` of an .npz file."""
     failure = install(peer, *PEERS[peer])
     if failure is not None:
         return {"failed": failure}
-    command = [str(python_of(peer)), __file__, peer, str(problem), str(rank), str(iterations)]
+    command = [str(python_of(peer)), __file__, peer, str(problem), str(rank)]
     return answer_of(command, timeout, {"NUMBA_NUM_THREADS": "1"})
 
 
 # ---- in the environment of the program
 
 
-def boolem(seen: np.ndarray, rank: int, iterations: int) -> tuple[np.ndarray, int | None]:
+def boolem(seen: np.ndarray, rank: int) -> np.ndarray:
     """Expectation-maximization with gradients; returns P(z = 1) of every entry."""
     from boolem import boolem as package
 
     everything = np.ones(seen.shape, dtype=np.int8)
-    model = package.BEM(seen.astype(np.int8), rank, everything, max_iter=iterations)
+    model = package.BEM(seen.astype(np.int8), rank, everything)
     model.run()
-    return model.X_hat, None
+    return model.X_hat
 
 
-def nbmf_mm(seen: np.ndarray, rank: int, iterations: int) -> tuple[np.ndarray, int | None]:
+def nbmf_mm(seen: np.ndarray, rank: int) -> np.ndarray:
     """Mean-parametrized Bernoulli factorization; returns its real-valued product."""
     from nbmf_mm import NBMFMM
 
-    model = NBMFMM(n_components=rank, max_iter=iterations, random_state=0)
+    model = NBMFMM(n_components=rank, random_state=0)
     model.fit(seen.astype(float))
-    return model.W_ @ model.components_, int(model.n_iter_)
+    return model.W_ @ model.components_
 
 
 RUNNERS = {"boolem": boolem, "nbmf-mm": nbmf_mm}
 
 
 def main() -> None:
-    peer, problem, rank, iterations = sys.argv[1:]
+    peer, problem, rank = sys.argv[1:]
     with np.load(problem) as arrays:
         seen, truth = arrays["seen"], arrays["truth"]
     np.random.seed(0)  # noqa: NPY002  (boolem draws from it)
-    RUNNERS[peer](seen[:30, :30], 2, 10)  # imports and compilation
-    start = time.perf_counter(), time.process_time()
-    product, n_iter = RUNNERS[peer](seen, int(rank), int(iterations))
-    wall, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
-    thresholds = np.linspace(0.05, 0.95, 19)  # a user cannot know the best
-    error = min(float(np.mean((product > threshold) != truth)) for threshold in thresholds)
-    answer = {"time_s": wall, "cpu_s": cpu, "error": error, "iterations": n_iter}
+    seconds, errors = [], []
+    for call in range(2):
+        begun = time.process_time() if call else 0.0  # the first one includes imports, compilation
+        product = RUNNERS[peer](seen, int(rank))
+        seconds.append(time.process_time() - begun)
+        thresholds = np.linspace(0.05, 0.95, 19)  # a user cannot know the best
+        errors.append(min(float(np.mean((product > t) != truth)) for t in thresholds))
+    answer = {"first_s": seconds[0], "again_s": seconds[1], "errors": errors}
     print(json.dumps(answer | {"peak_mb": peak_memory() / 2**20}))
 
 

@@ -4,8 +4,9 @@
 
 For every table and rank of `benchmarks/factors.py` with a published number, and for each kind of
 start, the script computes the wrong entries after descent and after one task of local search, for
-the better of two seeds, as excess over the best known number. It prints medians over the cells with
-at most 12 factors, and over those with more.
+the better of two seeds, as excess over the best known number. Medians over the cells with at most
+12 factors, and over those with more, are printed and go to results/starts.json;
+`scripts/factors_table.py` puts them into the documentation.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
+import json
 import warnings
 from pathlib import Path
 from statistics import median
@@ -24,13 +26,16 @@ import numpy as np
 import factors
 from boolweave import Observations
 from boolweave.search import searching, starts
-from boolweave.search.kernels.descent import descend, fill, improve, scratch
+from boolweave.search.kernels.descent import KEEP_TIES, descend, fill, improve, scratch
 from boolweave.search.kernels.factors import empty_factors
-from boolweave.search.kernels.tiles import KEEP_TIES
 from boolweave.search.table import bits_of, factors_of, pack_table, shape_of
+from processes import RESULTS, record
 
 LOW = 12
 KINDS = ("max-sum .1", "max-sum .02", "max-sum .004", "wide .1", "wide .02", "rows", "chance")
+
+
+NEVER = np.zeros(1, dtype=bool)
 
 
 def first_factors(kind, seen, table, K, seed):
@@ -49,7 +54,7 @@ def first_factors(kind, seen, table, K, seed):
         return factors_of(table, np.zeros((len(table.rows.ones), K), dtype=np.uint8), Y)
     found = empty_factors(shape_of(table), K)
     words = np.array([2 * seed + 1], dtype=np.uint64)
-    fill(table, found, scratch(shape_of(table), K), words, searching.N_TRIES)
+    fill(table, found, scratch(shape_of(table), K), words, searching.N_TRIES, NEVER)
     return found
 
 
@@ -59,11 +64,11 @@ def costs(kind, seen, table, K, seed):
     if found is None:
         return None
     memory, words = scratch(shape_of(table), K), np.array([2 * seed + 1], dtype=np.uint64)
-    descended, _ = descend(table, found, memory, words, np.int64(50), KEEP_TIES)
+    descended, _ = descend(table, found, memory, words, np.int64(50), KEEP_TIES, NEVER)
     n_refits = int(searching.TASK_WORK / searching.work_of_refit(table))
     improved, _ = improve(
         table, found, empty_factors(shape_of(table), K), memory, words,
-        n_refits, searching.TASK_TRIALS, searching.MOST_TRIALS * K, False, np.zeros(1, dtype=bool),
+        n_refits, searching.TASK_TRIALS, searching.MOST_TRIALS * K, False, NEVER,
     )  # fmt: skip
     return descended, improved
 
@@ -100,10 +105,17 @@ def main() -> None:
             wins[kind] += cost == min(reached.values())
         print(cell.table, K, best, {kind: int(cost) for kind, cost in reached.items()}, flush=True)
     print(f"\n{'start':<14}{'K ≤ 12':>10}{'improved':>10}{'K > 12':>10}{'improved':>10}{'best':>8}")
+    results = {"cells": n_cells, "starts": {}}
     for kind in KINDS:
         figures = [excess[kind, size, n] for size in ("low", "high") for n in (0, 1)]
         line = "".join(f"{median(some):>+10.1%}" if some else f"{'–':>10}" for some in figures)
         print(f"{kind:<14}{line}{wins[kind]:>5} of {n_cells}")
+        medians = [median(some) if some else None for some in figures]
+        results["starts"][kind] = {"medians": medians, "best": wins[kind]}
+    if not chosen.only:
+        file = RESULTS / "starts.json"
+        file.write_text(json.dumps(results, indent=1) + "\n")
+        record(file, ("search", "engine"))
 
 
 if __name__ == "__main__":

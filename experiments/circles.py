@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from common import Run, conclude, figure, listed, run_all, save, seconds_of, start, write_csv
 
+MEASURES = ("model", "engine", "fit", "baselines")
 METHODS = ("max-sum", "auto", "GLRM")
 PANELS = (
     {"rank": 10, "rho": 0.01}, {"rank": 10, "rho": 0.02}, {"rank": 10, "rho": 0.05},
@@ -88,7 +89,7 @@ def draw(run: Run, rows: list[dict], panels: tuple[dict, ...], size: int) -> Non
 
 
 def main() -> None:
-    run = start(__file__, __doc__, by_method=False)
+    run = start(__file__, __doc__, by_method=False, measures=MEASURES)
     size = run.pick(40, 200, 1000)
     panels = PANELS[1:2] if run.scale == "tiny" else PANELS
     tasks = [

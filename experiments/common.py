@@ -5,9 +5,11 @@ directory given by --output:
 
     name.jsonl   one line for each run, with its task and its answer; an interrupted script
                  continues from this file and does not repeat these runs, unless --fresh is given
+                 or the code has changed
     name.csv     the numbers of the picture
     name.png     the picture
     name.txt     one line of full sentences that sums up the result
+    made.json    what made each result: see scripts/provenance.py
 
 With --minutes, a script stops after that time and writes its results so far; the next call
 continues. With --only, it runs some of the methods and keeps the lines of the others in name.csv.
@@ -28,6 +30,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import stdev
 from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "scripts"))
+import provenance
 
 # Linear algebra uses one thread in each process, because several processes run in parallel.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -50,6 +55,7 @@ class Run:
     jobs: int
     deadline: float  # of time.monotonic()
     options: argparse.Namespace
+    measures: tuple[str, ...]  # folders and modules of the library
 
     def pick(self, tiny: Any, quick: Any, full: Any) -> Any:
         """Choose one of three sizes: seconds for tests, minutes, or the size in the paper."""
@@ -73,9 +79,13 @@ def start(
     doc: str,
     more: Callable[[argparse.ArgumentParser], None] | None = None,
     *,
+    measures: Sequence[str],
     by_method: bool = True,
 ) -> Run:
-    """Read the command line of a script; --only exists if it runs several methods."""
+    """Read the command line of a script; --only exists if it runs several methods.
+
+    `measures` are the folders and modules of the library that the results depend on.
+    """
     parser = argparse.ArgumentParser(description=doc.strip().splitlines()[0])
     sizes = parser.add_mutually_exclusive_group()
     for scale, words in SCALES.items():
@@ -94,7 +104,9 @@ def start(
     output = options.output or RESULTS / options.scale
     output.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + 60 * options.minutes
-    run = Run(Path(file).stem, options.scale, output, options.jobs, deadline, options)
+    run = Run(
+        Path(file).stem, options.scale, output, options.jobs, deadline, options, tuple(measures)
+    )
     if options.fresh:
         run.path("jsonl").unlink(missing_ok=True)
     return run
@@ -112,7 +124,7 @@ def run_all(
     of kernels. Returns each task together with its answer, in the order of the tasks, without those
     that were not run because of --minutes.
     """
-    log = run.path("jsonl")
+    log, code = run.path("jsonl"), provenance.code_of(run.measures)
     known: dict[str, dict] = {}
     if log.exists():
         for line in log.read_text(encoding="utf-8").splitlines():
@@ -120,13 +132,14 @@ def run_all(
                 done = json.loads(line)
             except json.JSONDecodeError:  # a line that was not finished before a crash
                 continue
-            known[_key(done["task"])] = done["answer"]
+            if done.get("code") == code:
+                known[_key(done["task"])] = done["answer"]
     todo = [task for task in tasks if _key(task) not in known]
     begun = time.perf_counter()
     with log.open("a", encoding="utf-8") as file:
         for i, (task, answer) in enumerate(_answers(run, function, todo, warm_up), start=1):
             known[_key(task)] = answer
-            file.write(json.dumps({"task": task, "answer": answer}) + "\n")
+            file.write(json.dumps({"code": code, "task": task, "answer": answer}) + "\n")
             file.flush()
             if sys.stderr.isatty():
                 spent = time.perf_counter() - begun
@@ -207,12 +220,13 @@ def _number(text: str) -> int | float | str:
 
 
 def conclude(run: Run, line: str, extent: str = "") -> None:
-    """Write the line that sums up the result to the terminal and to name.txt.
+    """Write the line that sums up the result to the terminal and to name.txt, and what made it.
 
     `extent` states how many of the runs are done, unless all of them are.
     """
     text = f"{line} ({run.scale}{extent})"
     run.path("txt").write_text(text + "\n", encoding="utf-8")
+    provenance.record(run.path("csv"), run.measures, run.options.only or ())
     print(f"{run.name}: {text}")
 
 

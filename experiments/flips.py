@@ -34,6 +34,7 @@ from common import (
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
+MEASURES = ("model", "engine", "fit", "baselines")
 RANK = 5
 OURS = ("max-sum", "sum-product", "auto")
 METHODS = (*OURS, "NIMFA", "Asso, best of five", "Asso, held out")
@@ -74,7 +75,7 @@ def one(task: dict) -> dict:
 def main() -> None:
     from peers import make_nimfa_environment
 
-    run = start(__file__, __doc__)
+    run = start(__file__, __doc__, measures=MEASURES)
     size, repeats = run.pick(40, 300, 1000), run.pick(1, 3, 10)
     flips = run.pick((0.1,), (0.0, 0.1, 0.2, 0.3, 0.4), [round(0.05 * i, 2) for i in range(10)])
     methods = run.chosen(METHODS)

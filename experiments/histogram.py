@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from common import conclude, figure, grouped, listed, run_all, save, start, write_csv
 
+MEASURES = ("model", "engine")
 ITERATIONS = (2, 20, 200)
 BINS = 41
 NEGLIGIBLE = 0.05  # messages below this fraction of their bound count as near zero
@@ -43,7 +44,7 @@ def one(task: dict) -> dict:
 
 
 def main() -> None:
-    run = start(__file__, __doc__, by_method=False)
+    run = start(__file__, __doc__, by_method=False, measures=MEASURES)
     size = run.pick(30, 300, 1000)
     (answer,) = run_all(run, one, [{"size": size, "seed": 0}])
     centres = (np.arange(BINS) + 0.5) * 2 / BINS - 1

@@ -27,6 +27,7 @@ from common import conclude, figure, listed, run_all, save, start, write_csv
 from boolweave import factorize
 from boolweave.decoding import ParityCheckCode, bsc_llr
 
+MEASURES = ("model", "engine", "fit", "decoding/parity_check.py", "decoding/tanner.py")
 SIZE = 60
 FLIP, ERASED = 0.02, 0.1
 RANKS = (1, 2, 3, 4)
@@ -122,7 +123,7 @@ def draw(run, report: dict, ranks: tuple[int, ...]) -> None:
 
 
 def main() -> None:
-    run = start(__file__, __doc__, by_method=False)
+    run = start(__file__, __doc__, by_method=False, measures=MEASURES)
     trials = run.pick(1, 3, 20)
     ranks, rates = run.pick((1,), RANKS, RANKS), run.pick((0.08,), RATES, RATES)
     tasks = [{"rank": 0, "rate_wanted": 0.5, "trials": run.pick(2, 20, 200)}]

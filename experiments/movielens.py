@@ -34,6 +34,7 @@ from common import (
     write_csv,
 )
 
+MEASURES = ("model", "engine", "fit", "baselines")
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5, 0.95)
 METHODS = (
     "max-sum", "auto", "GLRM ordinal hinge, best by result", "GLRM logistic, best by result",
@@ -84,7 +85,7 @@ def candidates(method: str, seed: int) -> list:
 def one(task: dict) -> dict:
     """Compute the accuracy of the best candidate on hidden ratings, and the seconds of all."""
     from boolweave.data.observations import Observations
-    from boolweave.datasets.movielens import read_movielens
+    from boolweave.datasets.shipped import read_movielens
 
     read = read_movielens(task["data"])
     ratings = read.ratings
@@ -123,7 +124,7 @@ def main() -> None:
         parser.add_argument("--download", default="ml-100k", help="data set to download (ml-100k)")
         parser.add_argument("--name", help="ml-100k or ml-1m, if the folder has another name")
 
-    run = start(__file__, __doc__, more)
+    run = start(__file__, __doc__, more, measures=MEASURES)
     folder = data_folder(run.options)
     if folder is None:
         return

@@ -34,6 +34,7 @@ from common import (
     write_csv,
 )
 
+MEASURES = ("model", "engine", "fit", "completion", "baselines")
 COMPLETION = "BooleanCompletion"
 METHODS = ("max-sum", "auto", COMPLETION, "GLRM", "GLRM, not regularised", "1-bit")
 PAPER_BETAS = (0.1, 1.0, 10.0)
@@ -115,7 +116,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def main() -> None:
-    run = start(__file__, __doc__, options)
+    run = start(__file__, __doc__, options, measures=MEASURES)
     quickly = tuple(method for method in METHODS if method != COMPLETION)
     methods = run.chosen(run.pick(METHODS, METHODS, quickly))
     grid, curve = tasks_of(run, methods)

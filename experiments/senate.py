@@ -32,6 +32,7 @@ from common import (
     write_csv,
 )
 
+MEASURES = ("model", "engine", "fit", "completion", "baselines")
 COMPLETION = "BooleanCompletion"
 METHODS = (
     "max-sum",
@@ -89,7 +90,7 @@ def one(task: dict) -> dict:
 
 
 def main() -> None:
-    run = start(__file__, __doc__)
+    run = start(__file__, __doc__, measures=MEASURES)
     congresses = run.pick((107,), range(101, 108), range(101, 108))
     shares = run.pick((0.05,), (0.05, 0.2), (0.05, 0.2, 0.5))
     ranks = run.pick((1, 2), (1, 2, 3, 4), range(1, 11))

@@ -2,10 +2,11 @@
 
     python scripts/build_dist.py [folder]
 
-The times in the archives are that of the last commit (or SOURCE_DATE_EPOCH), so that everybody
-builds the same bytes from the same commit. The second build runs in a copy of the tree with another
-path, other file times and narrower permissions. It builds its wheel from the sdist, which shows
-that the sdist contains everything that the wheel needs. The script needs hatchling.
+The times in the archives are SOURCE_DATE_EPOCH, or the time of the last commit, or a fixed time in
+a tree without git, so that everybody builds the same bytes from the same tree. The second build
+runs in a copy of the tree with another path, other file times and narrower permissions. It builds
+its wheel from the sdist, which shows that the sdist contains everything that the wheel needs. The
+script needs hatchling.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ def main() -> None:
 
 
 def time_of_commit() -> str:
-    """The time of the last commit; without git, as in an sdist, a fixed time."""
-    done = subprocess.run(
-        ["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    """The time of the last commit; a fixed time in a tree without git, such as an sdist."""
+    if not (ROOT / ".git").exists() or shutil.which("git") is None:
+        return str(EARLIEST)
+    log = ["git", "log", "-1", "--format=%ct"]
+    done = subprocess.run(log, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() or str(EARLIEST)
 
 

@@ -1,4 +1,6 @@
-"""Fill docs/completion-benchmark.md with the results of `benchmarks/completion.py`.
+"""Fill docs/completion-benchmark.md and docs/completion.md with the results of benchmarks.
+
+These are `benchmarks/completion.py` and `benchmarks/completion_speed.py`.
 
 With --check, nothing is written, and the script fails if the page is out of date.
 
@@ -41,14 +43,13 @@ SHORT = {"BooleanMatrixFactorization": "Boolean MF", "GLRM logistic": "GLRM"}
 
 
 def conditions(report: dict) -> str:
-    """The date and conditions of the measurement, and in how many cells ours is first."""
+    """The conditions of the measurement, and in how many cells ours is first."""
     cells = cells_of(report["results"])
     splits = {len(runs) for cell in cells for runs in cell.results.values()}
     threads = {result["threads"] for result in report["results"]}
     head = (
-        f"Measured until {report['date'][:10]} with boolweave {report['versions']['boolweave']}: "
-        f"{counted(splits, 'split')} of each cell, {counted(threads, 'thread')}, at most "
-        f"{report['limit']:g} s a fit."
+        f"There is {counted(splits, 'split')} of each cell; a fit has {counted(threads, 'thread')} "
+        f"and at most {report['limit']:g} s."
     )
     lines = [standings(cells), "", head, "", *(f"- {line}" for line in left_out(cells))]
     return "\n".join(lines).strip()
@@ -184,5 +185,37 @@ TABLES = {
 }  # fmt: skip
 
 
+def fits(report: dict) -> str:
+    """Whole fits to simulated ratings."""
+    rows = [
+        [f"{line['ratings']:,}", line["method"], f"{line['seconds']:.0f}",
+         f"{line['seconds of cores']:.0f}", f"{line['log-loss']:.4f}"]
+        for line in report["fits"]
+    ]  # fmt: skip
+    return markdown(["ratings", "method", "seconds", "processor seconds", "log-loss"], rows, {1})
+
+
+EXAMPLES = {
+    "senate-107": "half of the votes of the 107th Senate",
+    "movietweetings": "half of the ratings of MovieTweetings",
+}
+
+
+def examples(report: dict) -> str:
+    """Time and memory of fits with default parameters."""
+    rows = []
+    for name, line in report["examples"].items():
+        size = f"{line['entries']:,} entries, {line['rows']:,} × {line['columns']:,}"
+        new_row = f"{line['new_row_ms']:.2f} ms" if "new_row_ms" in line else "–"
+        rows.append([
+            f"{EXAMPLES[name]} ({size})", f"{line['cpu_s']:.0f} s", f"{line['memory_mb']:.0f} MB",
+            f"{line['file_mb']:.1f} MB", new_row,
+        ])  # fmt: skip
+    head = ["", "processor time", "memory in addition to the libraries", "model file", "a new row"]
+    return markdown(head, rows)
+
+
 if __name__ == "__main__":
-    fill("completion", TABLES, page="completion-benchmark")
+    fill("completion", TABLES, "completion-benchmark", {"fresh": "completion_fresh"})
+    made = {"fits": "completion_speed:fits", "examples": "completion_speed:examples"}
+    fill("completion_speed", {"fits": fits, "examples": examples}, "completion", made)

@@ -20,12 +20,9 @@ TITLES = {"fewest-errors": "fewest errors", "one-hot": "one-hot"}
 
 
 def summary(report: dict) -> str:
-    """The date and conditions of the measurement, and the last lines of the benchmark."""
+    """The conditions of the measurement, and the last lines of the benchmark."""
     seeds = "one seed" if report["seeds"] == 1 else f"{report['seeds']} seeds"
-    head = (
-        f"Measured on {report['date'][:10]} with boolweave {report['versions']['boolweave']}: "
-        f"{report['seconds']:g} s a cell on {report['threads']} threads, {seeds}."
-    )
+    head = f"With {report['seconds']:g} s a cell on {report['threads']} threads and {seeds}:"
     return "\n".join([head, "", *(f"- {line}" for line in closing(report))])
 
 
@@ -94,8 +91,31 @@ def picture(report: dict) -> str:
     return f"![{caption}](pictures/factors.png)"
 
 
+STARTS = {
+    "max-sum .1": "max-sum, 10% flips",
+    "max-sum .02": "max-sum, 2% flips",
+    "max-sum .004": "max-sum, 0.4% flips",
+    "wide .1": "wide, 10% flips, pruned",
+    "wide .02": "wide, 2% flips, pruned",
+    "rows": "random rows as patterns",
+    "chance": "random, the best of eight tiles for each factor",
+}
+
+
+def starts(report: dict) -> str:
+    rows = [
+        [
+            STARTS[kind], *("–" if m is None else f"{m:+.1%}" for m in line["medians"]),
+            f"{line['best']} of {report['cells']}",
+        ]
+        for kind, line in report["starts"].items()
+    ]  # fmt: skip
+    return markdown(["start", "K ≤ 12", "improved", "K > 12", "improved", "best"], rows)
+
+
 TABLES = {"summary": summary, "picture": picture, "cells": cells, "rest": rest}
 
 
 if __name__ == "__main__":
     fill("factors", TABLES)
+    fill("starts", {"starts": starts}, "factors")

@@ -1,7 +1,7 @@
 """Pages of the documentation whose tables come from the results of a benchmark.
 
-The text between ``<!-- table name -->`` and ``<!-- end -->`` is replaced by a table, or by nothing
-if there are no results.
+The text between ``<!-- table name -->`` and ``<!-- end -->`` is replaced by a table and a line that
+says what measured it, or by nothing if there are no results yet.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
+
+from provenance import filled, line_of, update
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"<!-- table (\w+) -->\n.*?<!-- end -->", re.DOTALL)
@@ -23,28 +26,33 @@ def markdown(head: list[str], rows: list[list[str]], text: Collection[int] = (0,
     return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *rows])
 
 
-def fill(name: str, tables: Mapping[str, Callable[[dict], str]], page: str = "") -> None:
-    """Fill a page of docs from benchmarks/results/<name>.json, and copy the picture.
+def fill(
+    name: str,
+    tables: Mapping[str, Callable[[dict], str]],
+    page: str = "",
+    made: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Fill a page of docs from benchmarks/results/<name>.json, and copy the picture beside it.
 
     The page is docs/<name>.md unless `page` is another name. With --check on the command line,
-    nothing is written, and the script fails if the page is out of date.
+    nothing is written, and the script fails if the page is out of date. `made` names what
+    `provenance.line_of` shows below a table, if that is not the whole result.
     """
     results = ROOT / "benchmarks" / "results" / f"{name}.json"
-    path = ROOT / "docs" / f"{page or name}.md"
     report = json.loads(results.read_text(encoding="utf-8")) if results.exists() else None
 
-    def block(found: re.Match[str]) -> str:
-        begin, end = f"<!-- table {found[1]} -->\n", "<!-- end -->"
-        return begin + end if report is None else f"{begin}\n{tables[found[1]](report)}\n\n{end}"
+    def block(match: re.Match[str]) -> str:
+        begin, end = match[0].partition("\n")[0] + "\n", "<!-- end -->"
+        if match[1] not in tables:
+            return match[0]
+        by = made.get(match[1], name)
+        parts = [part for part in by.partition(":")[2].split(",") if part]
+        if report is None or not set(parts) <= set(report):
+            return begin + end
+        return f"{begin}\n{tables[match[1]](report)}\n\n{line_of(by)}\n\n{end}"
 
-    old = path.read_text(encoding="utf-8")
-    new = BLOCK.sub(block, old)
-    if "--check" in sys.argv[1:]:
-        outdated = (
-            f"docs/{path.name} is out of date with benchmarks/results/{results.name}; run this "
-            "script without --check"
-        )
-        sys.exit(outdated if new != old else 0)
-    path.write_text(new, encoding="utf-8")
-    if report is not None:
-        shutil.copyfile(results.with_suffix(".png"), ROOT / "docs" / "pictures" / f"{name}.png")
+    path = ROOT / "docs" / f"{page or name}.md"
+    update(path, lambda old: filled(BLOCK.sub(block, old)), Path(sys.argv[0]).name)
+    picture = results.with_suffix(".png")
+    if picture.exists() and "--check" not in sys.argv[1:]:
+        shutil.copyfile(picture, ROOT / "docs" / "pictures" / picture.name)

@@ -2,7 +2,8 @@
 
 The results are those of a full run if there is one, otherwise those of a quick run. A table
 replaces the text between ``<!-- table name -->`` and ``<!-- end -->``, and the line that sums up an
-experiment replaces the text between ``<!-- line name -->`` and ``<!-- end -->``.
+experiment replaces the text between ``<!-- line name -->`` and ``<!-- end -->``. What made a
+result stands below its table, or below its line if there is no table.
 
     python scripts/paper_tables.py            # after `make figures`
     python scripts/paper_tables.py --check    # fail if the page is out of date
@@ -16,6 +17,8 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from provenance import line_of, update
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "experiments" / "results"
@@ -34,6 +37,12 @@ def result(name: str) -> Path:
         return RESULTS / "quick" / name.replace("_quick.", ".")
     full = RESULTS / "full" / name
     return full if full.exists() else RESULTS / "quick" / name
+
+
+def made_by(name: str) -> str:
+    """The result behind a table or line, as `provenance.line_of` names it."""
+    file = result(f"{name.replace('senate_ratios', 'senate')}.csv")
+    return f"{file.parent.name}/{file.stem}"
 
 
 def rows_of(name: str) -> list[dict[str, str]]:
@@ -166,6 +175,8 @@ def filled(page: str) -> str:
                 text = TABLES[name]()
             else:
                 text = result(f"{name}.txt").read_text(encoding="utf-8").strip()
+            if kind == "table" or name not in TABLES:
+                text += f"\n\n{line_of(made_by(name))}"
         except FileNotFoundError:
             text = MISSING
         return f"<!-- {kind} {name} -->\n\n{text}\n\n<!-- end -->"
@@ -174,12 +185,9 @@ def filled(page: str) -> str:
 
 
 def main() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    new = filled(page)
+    update(PAGE, filled, "paper_tables.py")
     if "--check" in sys.argv[1:]:
-        outdated = "docs/paper.md is out of date with experiments/results/; run this script"
-        sys.exit(outdated if new != page else 0)
-    PAGE.write_text(new, encoding="utf-8")
+        return
     PICTURES.mkdir(exist_ok=True)
     names = {picture.name for picture in RESULTS.glob("*/*.png")} | {"phase_quick.png"}
     for name in sorted(names):

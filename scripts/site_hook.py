@@ -33,11 +33,12 @@ API: dict[str, dict[str, list[str]]] = {
     "Completion": {
         "boolweave": ["BooleanCompletion", "complete"],
         "boolweave.functions": ["Completion"],
-        "boolweave.completion.answers.explanation": [
+        "boolweave.completion.answers.explaining": [
             "CompletionExplanation", "ExplanationPart", "FactorPart", "Alike",
         ],
-        "boolweave.completion.ensemble": ["Ensemble", "Family", "PlainBoolean"],
-        "boolweave.completion.chain": ["Structure", "Member"],
+        "boolweave.completion.ensemble": [
+            "Ensemble", "Family", "PlainBoolean", "Structure", "Member",
+        ],
     },
     "Covers": {"boolweave": ["cover"], "boolweave.covering.result": ["Cover"]},
     "Observations and tables": {
@@ -62,8 +63,7 @@ API: dict[str, dict[str, list[str]]] = {
     "Baselines": {"boolweave.baselines": [], "boolweave.baselines.comparison": ["Verdict"]},
     "Decoding": {
         "boolweave.decoding": [],
-        "boolweave.decoding.group_testing": ["Report"],
-        "boolweave.decoding.simulation": ["ErrorSummary"],
+        "boolweave.decoding.group_testing": ["Report", "ErrorSummary"],
     },
     "Data sets": {"boolweave.datasets": []},
     "Long runs and clusters": {

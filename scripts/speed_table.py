@@ -30,22 +30,18 @@ def steps(report: dict) -> str:
 
 
 def planted(report: dict) -> str:
-    ours = report["planted"]["boolweave, 1 thread"]["time_s"]
     rows = []
     for name, result in report["planted"].items():
-        seconds = result.get("time_s", result.get("longer_than_s"))
-        if seconds is None:
-            rows.append([name, result.get("failed", "–"), "", ""])
+        if "failed" in result:
+            rows.append([f"`{name}`" if "(" in name else name, result["failed"], "", ""])
             continue
-        error = f"{result['arrived']} runs ≤ 0.001" if "runs" in result else ""
-        if result.get("error") is not None:
-            error = f"{result['error']:.4f}"
-        scaled = " (scaled to 200 iterations)" if result.get("scaled_from") else ""
-        more = "more than " if "time_s" not in result else ""
-        ratio = f"{more}{seconds / ours:.0f}" if seconds > 10 * ours else f"{seconds / ours:.1f}"
-        rows.append([name + scaled, f"{more}{seconds:.3g}", error, ratio])
-    return markdown(["program", "seconds", "error", "times boolweave's"], rows)
+        low, high = min(result["errors"]), max(result["errors"])
+        error = f"{low:.4f}" if f"{low:.4f}" == f"{high:.4f}" else f"{low:.4f} to {high:.4f}"
+        times = [f"{result[time]:.3g}" for time in ("first_s", "again_s")]
+        rows.append([f"`{name}`" if "(" in name else name, *times, error])
+    return markdown(["call", "new process, s", "same process, s", "error"], rows)
 
 
 if __name__ == "__main__":
-    fill("speed", {"steps": steps, "planted": planted})
+    made = {"steps": "speed:steps", "planted": "speed:planted"}
+    fill("speed", {"steps": steps, "planted": planted}, made=made)

@@ -178,6 +178,7 @@ def run_cells(script: Path, folder: Path) -> None:
     # Warnings would be printed between the output, so a tutorial must not cause any.
     warnings.simplefilter("error", UserWarning)
     warnings.filterwarnings("ignore", "FigureCanvasAgg is non-interactive")
+    warnings.filterwarnings("ignore", "Port .* is already in use")  # of Dask
     names: dict[str, Any] = {"__name__": "__main__", "__file__": str(script)}
     outcomes = []
     for cell in parse(script.read_text(encoding="utf-8")):

@@ -3,10 +3,10 @@
 import os
 import signal
 import sys
-from pathlib import Path
 
 import hypothesis
 import pytest
+from browsers import launch
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 
@@ -18,12 +18,6 @@ ALLOWED_SKIPS = (
 
 # Files whose tests compile most of the kernels.
 COMPILING = ("test_golden.py", "test_docstrings.py")
-
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 
 # No deadline: the first example of a test may compile a kernel.
 hypothesis.settings.register_profile("local", deadline=None)
@@ -39,6 +33,9 @@ _unexpected_skips: list[str] = []
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="store the results in tests/golden anew"
+    )
+    parser.addoption(
+        "--golden-bits", metavar="FILE", help="compare every bit of results with those of this file"
     )
 
 
@@ -153,9 +150,9 @@ def zeros_and_ones(monkeypatch):
 def browser():
     """A real browser, without a window."""
     playwright = pytest.importorskip("playwright.sync_api")
-    if not Path(CHROMIUM).exists():
-        pytest.skip("chromium is not installed")
     with playwright.sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        chromium = launch(play)
+        if chromium is None:
+            pytest.skip("no browser: install chromium, or run `playwright install chromium`")
         yield chromium
         chromium.close()

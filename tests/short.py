@@ -15,12 +15,11 @@ def shorten_searches(patch: pytest.MonkeyPatch) -> None:
 
 def shorten_chains(patch: pytest.MonkeyPatch) -> None:
     """Chains of completions with few sweeps, and trials on few folds: enough for small tables."""
-    from boolweave.completion import runs
-    from boolweave.completion.choice import selection
+    from boolweave.completion import chain, selection
 
-    patch.setattr(runs, "FROM_RANDOM", 15)
-    patch.setattr(runs, "TRIAL_STRETCHES", 1)
-    patch.setattr(runs, "MOST_STRETCHES", 3)
+    patch.setattr(chain, "FROM_RANDOM", 15)
+    patch.setattr(chain, "TRIAL_AVERAGES", 1)
+    patch.setattr(chain, "MOST_AVERAGES", 3)
     patch.setattr(selection, "FEW_FOLDS", 3)
     patch.setattr(selection, "VERY_FEW_FOLDS", 3)
     patch.setattr(selection, "MOST_STRENGTHS", 2)

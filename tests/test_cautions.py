@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+import short
 from boolweave import (
     BooleanCompletion,
     BooleanMatrixFactorization,
@@ -19,11 +20,12 @@ from boolweave import (
     complete,
 )
 from boolweave.cautions import DegenerateDataWarning
-from boolweave.datasets import load_senate, make_boolean
+from boolweave.datasets import load_senate, load_zoo, make_boolean
 from boolweave.engine import loop
 from boolweave.engine.result import Ending, Result
 from boolweave.fit import judging
 from boolweave.fit.judging import share_changing
+from boolweave.fit.learn import UninformativeWarning
 from boolweave.functions import factorize
 from boolweave.model.model import Model
 
@@ -39,7 +41,7 @@ def test_changes_are_counted(messages, semiring):
     """Step by step, against the bits themselves."""
     seen = make_boolean(40, 30, 3, flip=0.1, observed=0.7, random_state=1).observations
     model = Model(3, Channel.symmetric(0.1))
-    code = engines.code_for(model) if messages == "uint8" else None
+    code = engines.quantization_for(model) if messages == "uint8" else None
     problem = engines.make_problem(seen, model, code=code)
     state = engines.init(problem, np.random.default_rng(0))
     if semiring == "sum-product":
@@ -66,8 +68,8 @@ def test_history_of_changes(monkeypatch):
     totals = []
     iterate = loop.iterate
 
-    def watched(backend, problem, at, damping):
-        iterate(backend, problem, at, damping)
+    def watched(backend, problem, at, *options):
+        iterate(backend, problem, at, *options)
         totals.append(sum(at.state.n_changed))
 
     monkeypatch.setattr(loop, "iterate", watched)
@@ -88,20 +90,125 @@ def test_factors_on_their_way_warn(monkeypatch):
     """And what the warning advises helps."""
     monkeypatch.setattr(judging, "FLICKER", 0.001)
     votes = load_senate(107).observations
-    with pytest.warns(ConvergenceWarning, match=r"after 200 iterations.*raise `n_init`") as caught:
+    words = r'after 200 iterations.*`method="auto"` continues'
+    with pytest.warns(ConvergenceWarning, match=words) as caught:
         one = BooleanMatrixFactorization(8, method="max-sum", random_state=1).fit(votes)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        more = BooleanMatrixFactorization(8, method="max-sum", n_init=4, random_state=1).fit(votes)
-    assert more.log_posterior_ > one.log_posterior_
-    votes = votes.hide(0.2, random_state=0)[0]  # to be filled: marginals are what counts
+        other = BooleanMatrixFactorization(8, random_state=1).fit(votes)
+    assert share_changing(other.result_) < share_changing(one.result_)
+    votes, *hidden, values = votes.hide(0.2, random_state=0)  # to be filled
     with pytest.warns(ConvergenceWarning, match=r"Set `decimation=0\.1`"):
-        factorize(votes, 8, objective="posterior", random_state=0)
+        undecided = factorize(votes, 8, objective="posterior", random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         decided = factorize(votes, 8, random_state=0, decimation=0.1)
     assert share_changing(decided) == 0
+    right, before = (np.mean(r.predict(*hidden) == values) for r in (decided, undecided))
+    assert right > before - 0.005
+
+
+def test_too_few_iterations_and_what_helps():
+    planted = make_boolean(40, 40, 3, flip=0.02, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="Raise `max_iter`, which is 2"):
+        BooleanMatrixFactorization(3, max_iter=2, random_state=0).fit(planted.observations)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = BooleanMatrixFactorization(3, random_state=0).fit(planted.observations)
+    assert np.mean(model.result_.Z != planted.Z) < 0.01
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_too_little_time_and_what_helps(monkeypatch, failed):
+    """A fit that has found nothing yet says so; another one, that it was not done."""
+    monkeypatch.setattr(judging, "failed", lambda *_: failed)
+    seen = Observations.from_data(np.ones((5, 5)))
+    odds, history = np.ones((5, 1)), {"changes": np.full(10, 5.0)}
+    model = Model(1, Channel.symmetric(0.1))
+    result = Result(model, seen, odds, odds.T, 0.0, Ending.OUT_OF_TIME, 10, history, True)
+    words = (
+        "in time.*Raise `max_time`, which is 2 s" if failed else "Raise `max_time`, which is 2 s"
+    )
+    with pytest.warns(ConvergenceWarning, match=words):
+        cautions.about_changes(result, BooleanMatrixFactorization(1, max_time=2))
+
+
+# ---------------------------------------------------------------- nothing but noise
+
+
+def noise_table():
+    return np.random.default_rng(0).integers(0, 2, (30, 25))
+
+
+def test_max_sum_that_fits_noise_advises_nothing():
+    """More starts, fewer factors or other methods do not find anything in noise."""
+    with pytest.warns(ConvergenceWarning, match=r"nothing but noise; the best ones are kept\.$"):
+        BooleanMatrixFactorization(4, method="max-sum", random_state=0).fit(noise_table())
+
+
+def test_a_number_of_factors_that_finds_nothing_and_what_helps(monkeypatch):
+    short.shorten_searches(monkeypatch)
+    noise = noise_table()
+    constant = min(noise.sum(), (1 - noise).sum())
+    words = r'better than a constant.*`n_components="auto"` finds out.*`objective="errors"`'
+    with pytest.warns(UninformativeWarning, match=words) as caught:
+        BooleanMatrixFactorization(10, n_init=2, random_state=0).fit(noise)
+    assert len(caught) == 1
+    with pytest.warns(UninformativeWarning, match="nothing but noise was found"):
+        looked = BooleanMatrixFactorization("auto", n_init=2, random_state=0).fit(noise)
+    assert np.count_nonzero(noise != looked.result_.Z) == constant
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        explained = factorize(noise, 10, objective="errors", bound=False, random_state=0)
+    assert explained.cost < constant
+
+
+def test_uninformative_marginals_and_what_helps():
+    """A tenth of the entries of the zoo is too little for eight factors."""
+    kept, *hidden, values = load_zoo().observations.hide(0.9, random_state=0)
+    given = {"decimation": 0.1, "n_init": 2, "random_state": 0}
+    words = r'the answer is that of max-sum.*`n_components="auto"` looks for the number'
+    with pytest.warns(UninformativeWarning, match=words):
+        lost = BooleanMatrixFactorization(8, **given).fit(kept)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = BooleanMatrixFactorization("auto", **given).fit(kept)
+    before, right = (np.mean(m.predict(*hidden) == values) for m in (lost, model))
+    assert right > before
+
+
+# ---------------------------------------------------------------- certain, but impossible
+
+
+@pytest.mark.parametrize(
+    ("table", "given", "remedies"),
+    [
+        (
+            np.zeros((5, 4)),
+            {"n_components": 2, "row_prior": 1, "column_prior": 1, "noise": 0},
+            [{"noise": 0.01}, {"row_prior": 0.5}],
+        ),
+        (
+            np.zeros((5, 4)),
+            {
+                "n_components": 2, "row_prior": np.ones((5, 2)), "column_prior": 1,
+                "noise": Channel(np.zeros((5, 4)), np.ones((5, 4))),
+            },
+            [{"noise": 0.01}, {"column_prior": 0.5}],
+        ),
+        (np.eye(3), {"n_components": 1, "noise": 0}, [{"noise": 0.01}, {"n_components": 3}]),
+    ],
+)  # fmt: skip
+def test_impossible_knowledge_and_what_helps(table, given, remedies):
+    with pytest.warns(cautions.ContradictionWarning, match="although the given `noise`") as caught:
+        BooleanMatrixFactorization(random_state=0, **given).fit(table)
+    priors = "row_prior" in given
+    assert ("Check `row_prior` and `column_prior`" in str(caught[0].message)) == priors
+    for remedy in remedies:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UninformativeWarning)
+            BooleanMatrixFactorization(random_state=0, **given | remedy).fit(table)
 
 
 @pytest.mark.parametrize(("share", "warns"), [(0.019, False), (0.021, True)])
@@ -135,6 +242,11 @@ def test_one_value_or_none(table, text):
         with pytest.warns(DegenerateDataWarning, match=text) as caught:
             method(table)
         assert caught[0].filename == __file__
+    remedied = np.array(table)
+    remedied[0, 1], remedied[1, 0] = 0, 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DegenerateDataWarning)
+        model.fit(remedied)
 
 
 def test_one_iteration_is_not_enough():

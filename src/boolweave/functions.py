@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,17 +11,21 @@ import numpy as np
 
 from boolweave import saving
 from boolweave.completion import BooleanCompletion
-from boolweave.completion.answers.dense import row_pieces, row_probabilities
-from boolweave.completion.answers.saving import is_completion
+from boolweave.completion.answers import saving as completions
+from boolweave.completion.estimator import FIT_PARAMETERS
 from boolweave.covering.covering import find_cover
-from boolweave.covering.matrix import Matrix
-from boolweave.covering.requirements import Requirements
+from boolweave.covering.matrix import Matrix, Requirements
 from boolweave.data.frames import COLUMNS_SHOWN, ROWS_SHOWN, html_table, names_of, polars_table
 from boolweave.data.labels import name_of
 from boolweave.estimator import BooleanMatrixFactorization, fewest_errors
-from boolweave.estimator.parameters import check_fit_parameters, settings_of, with_objective
+from boolweave.estimator.parameters import (
+    check_fit_parameters,
+    not_default,
+    settings_of,
+    with_objective,
+)
 from boolweave.fit import rank
-from boolweave.runtime.checks import LARGEST, is_whole
+from boolweave.runtime.checks import LARGEST, check_seconds, check_verbose, is_whole, seed_of
 from boolweave.runtime.progress import Deadline, progress, task_progress
 
 if TYPE_CHECKING:
@@ -150,8 +154,8 @@ def load(path: str | Path) -> BooleanMatrixFactorization | BooleanCompletion:
     >>> boolweave.load(path).components_
     array([[1, 0]], dtype=uint8)
     """
-    if is_completion(path):
-        return BooleanCompletion._load(path)
+    if completions.is_completion(path):
+        return completions.load(path, BooleanCompletion)
     return saving.load(path, BooleanMatrixFactorization)
 
 
@@ -173,8 +177,8 @@ def factorize(
         As in `BooleanMatrixFactorization.fit`.
     **parameters
         Parameters of `BooleanMatrixFactorization`, with another default: objective="errors". It is
-        "posterior" if a parameter is given that only this objective has, such as `noise` or
-        `method`.
+        "posterior" if a parameter that only this objective has, such as `noise` or `method`, has
+        another value than its default.
 
     Returns
     -------
@@ -189,7 +193,8 @@ def factorize(
     >>> found.Y, found.cost
     (array([[1, 1, 0]], dtype=uint8), 0.0)
     """
-    estimator = BooleanMatrixFactorization(n_components, **with_objective(parameters))
+    defaults = BooleanMatrixFactorization().get_params(deep=False)
+    estimator = BooleanMatrixFactorization(n_components, **with_objective(parameters, defaults))
     return estimator._find(X, sample_weight=sample_weight)[0]
 
 
@@ -270,7 +275,7 @@ class Completion:
         """The first rows and columns, with a coloured background for filled-in entries."""
         whole, n_rows = self.observations, min(self.observations.n_rows, ROWS_SHOWN)
         seen = whole.take_rows(slice(0, n_rows)).to_dense()[:, :COLUMNS_SHOWN]
-        chance = row_probabilities(self.model.ensemble_, np.arange(n_rows))[:, :COLUMNS_SHOWN]
+        chance = self.model.ensemble_.row_probabilities(np.arange(n_rows))[:, :COLUMNS_SHOWN]
         holes = np.isnan(seen)
         values = np.where(holes, chance > 0.5, seen).astype(int)
         names = [name_of(whole, j, "column") for j in range(values.shape[1])]
@@ -288,7 +293,7 @@ class Completion:
         return self.model.predict_proba(rows, cols)
 
     def _pieces(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        return row_pieces(self.model.ensemble_, np.arange(self.observations.n_rows))
+        return self.model.ensemble_.row_pieces(np.arange(self.observations.n_rows))
 
 
 def complete(
@@ -303,8 +308,10 @@ def complete(
     n_components : int or "auto", default="auto"
         Number of factors of a Boolean layer, or of a factorization.
     **parameters
-        Parameters of `BooleanCompletion`. If one is given that only `BooleanMatrixFactorization`
-        has, such as `method`, `noise` or `product`, that estimator fills in the missing entries.
+        Parameters of `BooleanCompletion` and of its `fit`, such as `ratings` or `sample_weight`. If
+        one that only `BooleanMatrixFactorization` has, such as `method`, `noise` or `product`, has
+        another value than its default, or `objective` is given, that estimator fills in the missing
+        entries.
 
     Returns
     -------
@@ -327,10 +334,19 @@ def complete(
     >>> bool(found.predict_proba([1], [1])[0] > 0.5)
     True
     """
-    chosen = {"absent": "missing", **parameters}
-    if only_in_factorization(parameters):
+    of_factors = only_in_factorization(parameters)
+    chosen = {"absent": "missing", **(parameters if of_factors else without_defaults(parameters))}
+    of_fit = {} if of_factors else {n: chosen.pop(n) for n in FIT_PARAMETERS if n in chosen}
+    make = BooleanMatrixFactorization if of_factors else BooleanCompletion
+    if unknown := sorted(set(chosen) - set(signature(make).parameters)):
+        why = f" together with {of_factors[0]!r}" if of_factors else ""
+        raise TypeError(
+            f"complete() got an unexpected argument {unknown[0]!r}{why}; it takes the parameters "
+            f"of {make.__name__}"
+        )
+    if of_factors:
         return BooleanMatrixFactorization(n_components, **chosen)._find(X)[0]
-    return Completion(BooleanCompletion(n_components, **chosen).fit(X))
+    return Completion(BooleanCompletion(n_components, **chosen).fit(X, **of_fit))
 
 
 def predicted_at(
@@ -344,11 +360,28 @@ def predicted_at(
     return (chance > 0.5).astype(np.uint8), chance
 
 
-def only_in_factorization(parameters: Iterable[str]) -> list[str]:
-    """Names of the given parameters that only `BooleanMatrixFactorization` has."""
-    own = set(signature(BooleanMatrixFactorization).parameters)
-    own -= set(signature(BooleanCompletion).parameters)
-    return [name for name in parameters if name in own]
+def only_in_factorization(parameters: Mapping[str, Any]) -> list[str]:
+    """Names of the parameters, with other values than their defaults, of a factorization only.
+
+    An objective is always one of them: a completion has none.
+    """
+    defaults = _only_of_factorization()
+    values = {name: parameters[name] for name in parameters if name in defaults}
+    others = not_default(values, defaults)
+    return [name for name in values if name in others or name == "objective"]
+
+
+def without_defaults(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out parameters that only a factorization has, if they have their default values."""
+    unused = _only_of_factorization().keys() - set(only_in_factorization(parameters))
+    return {name: value for name, value in parameters.items() if name not in unused}
+
+
+def _only_of_factorization() -> dict[str, Any]:
+    """The parameters that only `BooleanMatrixFactorization` has, with their defaults."""
+    own = BooleanMatrixFactorization().get_params(deep=False)
+    others = signature(BooleanCompletion).parameters
+    return {name: default for name, default in own.items() if name not in others}
 
 
 def cover(
@@ -359,6 +392,7 @@ def cover(
     fixed: Any = None,
     max_rows: int | None = None,
     max_columns: int | None = None,
+    max_time: float | None = None,
     random_state: int | np.random.RandomState | None = None,
     verbose: int = 0,
 ) -> Cover:
@@ -387,8 +421,11 @@ def cover(
         factors, which the answer keeps (``fixed_names``).
     max_rows, max_columns : int, optional
         Maximum numbers of rows and columns of a factor that is not fixed.
+    max_time : float, optional
+        Time limit in seconds; the answer is then the best cover so far, and ``ending`` is "out of
+        time". By default, there is a fixed amount of work, some half a minute at most.
     random_state : int, RandomState or None
-        Random seed; the same seed gives the same answer.
+        Random seed; the same seed gives the same answer, unless `max_time` ends the search.
     verbose : int, default=0
         Whether to show progress on standard error.
 
@@ -413,12 +450,11 @@ def cover(
     >>> cover(grants, n_components=1, random_state=0).missed.tolist()
     [[1, 2], [1, 3], [2, 2], [2, 3]]
     """
-    from sklearn.utils import check_random_state
-
+    seconds, seed = check_seconds(max_time), seed_of(random_state)
+    shown = check_verbose(verbose)
     matrix = Matrix.of_data(X)
     required = Requirements.of(
         matrix, coverage, false_ones, n_components, fixed, max_rows, max_columns
     )
-    seed = int(check_random_state(random_state).randint(2**31))
-    with task_progress(verbose) as say:
-        return find_cover(matrix, required, seed, say)
+    with task_progress(shown) as say:
+        return find_cover(matrix, required, seed, seconds, say)

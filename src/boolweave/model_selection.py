@@ -14,7 +14,7 @@ from sklearn.model_selection import BaseCrossValidator
 
 from boolweave.data.splits import Entries
 from boolweave.metrics import accuracy, expected_calibration_error, log_loss, roc_auc
-from boolweave.runtime.checks import check_count
+from boolweave.runtime.checks import check_count, generator_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,7 +107,7 @@ class EntryKFold(BaseCrossValidator):
                 f"n_splits must be at most the number of observed entries, {len(X)}, got "
                 f"{self.n_splits}"
             )
-        order = np.random.default_rng(self.random_state).permutation(len(X))
+        order = generator_of(self.random_state).permutation(len(X))
         for fold in range(self.n_splits):
             hidden = order % self.n_splits == fold
             yield np.flatnonzero(~hidden), np.flatnonzero(hidden)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.engine.ordering import factor_order, tile_order
+from boolweave.engine.result import factor_order, tile_order
 from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
@@ -175,10 +175,8 @@ def plot_scores(
         parts[1].set_ylim(bottom=0)
     for axes in parts:
         axes.axvline(best, color="0.6", linestyle="--", zorder=0)
-    parts[0].annotate(
-        f"best: {best}", (best, 0.97), xycoords=("data", "axes fraction"),
-        xytext=(4, 0), textcoords="offset points", va="top",
-    )  # fmt: skip
+    place = {"xycoords": ("data", "axes fraction"), "xytext": (4, 0), "va": "top"}
+    parts[0].annotate(f"best: {best}", (best, 0.97), textcoords="offset points", **place)
     parts[-1].set_xlabel(x_label)
     parts[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
@@ -211,10 +209,9 @@ def _add_legend(
 
     patches = [Patch(facecolor=c, edgecolor="#bbbbbb", label=name) for name, c in edged]
     patches += [Patch(facecolor=c, label=name) for name, c in plain]
-    figure.legend(
-        handles=patches, loc="outside lower center", ncols=len(patches), frameon=False, fontsize=9,
-        handlelength=1.0, handleheight=1.0, columnspacing=1.4, labelcolor=INK,
-    )  # fmt: skip
+    style: dict[str, Any] = {"frameon": False, "fontsize": 9, "labelcolor": INK}
+    style |= {"handlelength": 1.0, "handleheight": 1.0, "columnspacing": 1.4}
+    figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), **style)
 
 
 def plot_members(sides: Mapping[str, tuple[NDArray[np.float64], Sequence[str]]]) -> Figure:
@@ -326,9 +323,13 @@ def draw_kind(
 
 
 def text_curve(
-    numbers: NDArray[np.int64], values: NDArray[np.float64], best: int, title: str, what: str,
+    numbers: NDArray[np.int64],
+    values: NDArray[np.float64],
+    best: int,
+    title: str,
+    what: str,
     mark: str = "best",
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     r"""A text chart of values: a bar for each number, starting at the smallest value.
 
     Examples

@@ -1,6 +1,8 @@
 """All methods on the same folds."""
 
 import os
+import signal
+from threading import Timer
 
 import numpy as np
 import pytest
@@ -131,3 +133,18 @@ def test_verdicts_that_are_none():
     assert not single.is_clear and "one split does not show" in str(single)
     assert losses(a=[0.2]).verdict() is None
     assert losses(a=[0.2], b=[float("nan")]).verdict() is None
+
+
+def test_ctrl_c_keeps_the_methods_that_are_done():
+    """Also if only this process gets the signal, while the next method does not print anything."""
+
+    def press(name, fold):
+        if fold == 2:
+            Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    methods = ["majority", "boolweave completion"]
+    found = compare(SEEN, methods=methods, n_folds=2, on_fold=press)
+    assert found.interrupted and list(found.folds) == ["majority"] and not found.failures
+    with pytest.raises(KeyboardInterrupt):
+        Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        compare(SEEN, methods=methods[1:], n_folds=2)

@@ -1,9 +1,13 @@
 """Several Parquet files, and the command line on a cluster."""
 
 import json
+import os
+import signal
 import socket
+import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import numpy as np
 import polars as pl
@@ -13,7 +17,7 @@ from test_cli import answer, refused
 
 from boolweave import io
 from boolweave.datasets import make_boolean
-from boolweave.io import parts
+from boolweave.io import columnar
 from boolweave.runtime.storage import is_in_file
 
 QUICK = ("-k", "2", "--method", "max-sum", "--jobs", "1")
@@ -57,7 +61,7 @@ def assert_equal(one, other):
 @pytest.mark.parametrize("piece", [7, 10**6])
 @pytest.mark.parametrize("max_memory", [None, 10**6, 2000])
 def test_as_if_it_were_one_file(frame, tmp_path, monkeypatch, piece, max_memory):
-    monkeypatch.setattr(parts, "LINES_AT_A_TIME", piece)
+    monkeypatch.setattr(columnar, "LINES_AT_A_TIME", piece)
     frame.write_parquet(tmp_path / "all.parquet")
     whole = io.read(tmp_path / "all.parquet").observations
     paths = write_parts(frame, tmp_path / "big", 3)
@@ -115,7 +119,7 @@ def test_bad_files(frame, tmp_path, monkeypatch):
     assert "expected 0, 1 or null, got 7 in row 1;" in message(*paths, tmp_path / "o.parquet")
     number = pl.int_range(frame.height)
     frame.with_columns(liked=pl.when(number == 8).then(7)).write_parquet(tmp_path / "o.parquet")
-    monkeypatch.setattr(parts, "LINES_AT_A_TIME", 5)
+    monkeypatch.setattr(columnar, "LINES_AT_A_TIME", 5)
     assert "got 7 in row 9;" in message(*paths, tmp_path / "o.parquet")
     pairs = [write_pairs(frame, tmp_path)] * 2
     assert "three columns, row, column, value, but got 2" in message(*pairs)
@@ -148,6 +152,49 @@ def test_a_local_cluster(frame, tmp_path):
     assert json.loads(done.stdout) == json.loads(here)
     assert "dashboard: http://" in done.stderr.decode()
     assert "Traceback" not in done.stderr.decode()
+
+
+def of_session(leader):
+    """The processes of a session, except its leader."""
+    found = []
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        with suppress(OSError):
+            if os.getsid(int(name)) == leader and int(name) != leader:
+                found.append(int(name))
+    return found
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="lists processes")
+@pytest.mark.parametrize("when", ["starting", "fitting"])
+def test_an_interrupted_local_cluster(frame, tmp_path, when):
+    """Ctrl-C goes to all processes of the terminal; none prints anything or is left."""
+    pytest.importorskip("distributed")
+    frame.write_parquet(tmp_path / "all.parquet")
+    command = [sys.executable, "-m", "boolweave", "factorize", "all.parquet", *QUICK[:4]]
+    command += ["--max-iter", "1000000", "--tol", "0", "--local-cluster", "1", "--model", "m.npz"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        if when == "starting":
+            while len(of_session(process.pid)) < 2 and process.poll() is None:  # tracker and worker
+                time.sleep(0.01)
+        else:
+            while not process.stderr.readline().startswith("dashboard: "):
+                assert process.poll() is None
+            time.sleep(1)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=120)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors and "distributed" not in errors
+    until = time.monotonic() + 30
+    while of_session(process.pid) and time.monotonic() < until:  # it ends after its parent
+        time.sleep(0.1)
+    assert of_session(process.pid) == []
 
 
 def test_a_scheduler(frame, tmp_path):

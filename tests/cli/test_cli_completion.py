@@ -11,10 +11,13 @@ import pytest
 from commands import run_here
 
 import boolweave
-from boolweave.cli.fits import CompletionFit
 from boolweave.cli.options import Completing, Fitting
+from boolweave.cli.results import judged
+from boolweave.completion import selection
 from boolweave.datasets import make_boolean
+from boolweave.facts import CompletionFacts
 from boolweave.io.dialect import MARK
+from short import shorten_chains
 
 QUICK = ("--members", 2, "--layers", 1, "-k", 2, "--jobs", 1)
 
@@ -107,6 +110,30 @@ def test_a_page_of_the_fit_and_of_the_model(done, folder):
     assert "Calibration on held-out entries" in later and 'id="offsets-row"' in later
 
 
+def test_ratings_whose_pattern_says_something(tmp_path, monkeypatch):
+    """People rate what they are drawn to; all is written if offsets use the pattern of entries."""
+    shorten_chains(monkeypatch)
+    monkeypatch.setattr(selection, "is_far_behind", lambda *_: True)
+    random = np.random.default_rng(0)
+    kinds = np.add.outer(np.arange(120), np.arange(1200)) % 2
+    rated = np.argwhere(random.random(kinds.shape) < np.where(kinds, 0.004, 0.045))
+    liked = random.random(len(rated)) < np.array([0.95, 0.1])[rated[:, 1] % 2]
+    ratings = np.where(liked, 5, 2)
+    lines = [f"{m}\t{n}\t{rating}" for (m, n), rating in zip(rated, ratings, strict=True)]
+    (tmp_path / "ratings.tsv").write_text("\n".join(lines) + "\n")
+    done = run(
+        "complete", "ratings.tsv", "--above", 3, "--layers", 0, "--members", 2, "--jobs", 1,
+        "--hold-out", 0.1, "-o", "filled.csv", "--report", "fit.html", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "chosen: offsets + pattern" in done.stderr
+    alone = r"log-loss 0\.\d+, with offsets \+ pattern alone 0\.\d+\nheld out: "
+    assert re.search(alone, done.stderr)
+    page = (tmp_path / "fit.html").read_text()
+    assert "offsets of rows and columns with the pattern of entries alone get" in page
+    assert "<dt>held-out log-loss</dt>" in page
+
+
 @pytest.mark.usefixtures("done")
 def test_predict_and_info(folder):
     (one,) = json.loads(
@@ -172,4 +199,4 @@ def test_options_are_parameters_of_the_estimator():
 def test_why_models_were_not_compared(n_observed, words):
     seen = SimpleNamespace(n_observed=n_observed)
     model = SimpleNamespace(selection_=[], observations_=seen)
-    assert words in CompletionFit(model, None).judged()
+    assert words in judged(CompletionFacts(model))

@@ -11,7 +11,7 @@ from terminals import complaint, on_terminal, run
 
 import boolweave
 from boolweave import BooleanCompletion, BooleanMatrixFactorization
-from boolweave.cli.words import nouns_of
+from boolweave.cli.results import nouns_of
 from boolweave.datasets import load_zoo
 from boolweave.decoding import write_alist
 

@@ -30,7 +30,7 @@ def folder(tmp_path):
 def run(*arguments, cwd, **more):
     more = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more
     command = [sys.executable, "-m", "boolweave", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, timeout=240, **more)
+    return subprocess.run(command, cwd=cwd, timeout=500, **more)
 
 
 def program(source, *arguments, cwd, **more):
@@ -118,6 +118,65 @@ def test_a_reader_that_goes_away(folder):
     assert errors == b""
 
 
+COVER = ("cover", "t.csv", "-q")
+FULL = "boolweave: /dev/full: no space left on device\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.parametrize(
+    ("arguments", "written", "errors"),
+    [
+        ((*FACTORIZE, "--report", "/dev/full", "-o", "o.csv", "--model", "m.npz"), 2, FULL),
+        ((*FACTORIZE, "--model", "/dev/full", "-o", "o.csv", "--report", "r.html"), 2, FULL),
+        ((*FACTORIZE, "-o", "/dev/full", "--model", "m.npz", "--report", "r.html"), 2, FULL),
+        ((*FACTORIZE, "-o", "/dev/full", "--model", "/dev/full"), 0, FULL * 2),
+        ((*COVER, "--report", "/dev/full", "-o", "o.csv", "--changes", "c.csv"), 2, FULL),
+        ((*COVER, "--changes", "/dev/full", "-o", "o.csv", "--curve", "c.csv"), 2, FULL),
+        ((*COVER, "-o", "/dev/full", "--changes", "c.csv", "--report", "r.html"), 2, FULL),
+    ],
+)
+def test_a_file_that_cannot_be_written_does_not_affect_the_others(
+    folder, arguments, written, errors
+):
+    done = run_here(*arguments, cwd=folder)
+    assert done.returncode == 2
+    assert done.stderr.decode() == errors
+    assert len(list(folder.iterdir())) == written + 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.parametrize("more", [(), ("--json",), ("--json", "-o", "o.csv")])
+def test_a_full_standard_output(folder, more):
+    with open("/dev/full", "wb") as full:
+        done = run(*FACTORIZE, *more, cwd=folder, stdout=full)
+    assert done.returncode == 2
+    assert done.stderr == b"boolweave: standard output: no space left on device\n"
+    assert (folder / "o.csv").exists() == ("-o" in more)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.parametrize(
+    "arguments", [("rank", "--max-rank", "2", "--max-iter", "2"), ("compare", "--only", "majority")]
+)
+def test_an_answer_is_written_even_if_its_picture_cannot_be(folder, arguments):
+    command, *options = arguments
+    (folder / "p.png").symlink_to("/dev/full")
+    done = run_here(command, "t.csv", "-q", *options, "--plot", "p.png", "-o", "o.csv", cwd=folder)
+    assert done.returncode == 2
+    assert done.stderr == b"boolweave: p.png: no space left on device\n"
+    assert (folder / "o.csv").exists()
+
+
+def test_two_options_cannot_name_the_same_file(folder):
+    for arguments in (
+        ("complete", "t.csv", "-o", "m.npz", "--model", "./m.npz"),
+        ("cover", "t.csv", "-o", "o.csv", "--changes", "o.csv"),
+    ):
+        done = run_here(*arguments, cwd=folder)
+        assert done.returncode == 2
+        assert b"name the same file" in done.stderr
+
+
 def test_models_come_through_pipes_and_errors_name_the_file(folder):
     seen = Observations.from_dense(np.eye(2), row_labels=["a", "b"], column_labels=["x", "y"])
     BooleanMatrixFactorization(2, method="max-sum", random_state=0).fit(seen).save(folder / "m.npz")
@@ -149,9 +208,13 @@ def close(*numbers):
     ("arguments", "closed", "words"),
     [
         (("info", "-"), 0, b"boolweave: standard input: it is closed"),
-        (("info", "t.csv"), 1, b"boolweave: standard output is closed; name a file with --output"),
-        (("info", "t.csv", "--json"), 1, b"boolweave: standard output is closed"),
-        (FACTORIZE, 1, b"boolweave: standard output is closed"),
+        (
+            ("info", "t.csv"),
+            1,
+            b"boolweave: standard output: it is closed; name a file with --output",
+        ),
+        (("info", "t.csv", "--json"), 1, b"boolweave: standard output: it is closed"),
+        (FACTORIZE, 1, b"boolweave: standard output: it is closed"),
     ],
 )
 def test_a_closed_stream_is_one_line(folder, arguments, closed, words):
@@ -301,10 +364,10 @@ def test_signals_leave_no_half_files(folder, number, code):
 TWICE = """
 import os, signal
 from boolweave.engine import loop
-from boolweave.cli import fits, process
+from boolweave.cli import process, results
 
 process.SAME_INTERRUPTION = {seconds}
-step, keep = loop.iterate, fits._keep
+step, save = loop.iterate, results._save
 
 def interrupted(*arguments):
     if arguments[2].state.n_iter == 2:
@@ -313,9 +376,9 @@ def interrupted(*arguments):
 
 def interrupted_again(*arguments):
     os.kill(os.getpid(), signal.SIGINT)
-    keep(*arguments)
+    save(*arguments)
 
-loop.iterate, fits._keep = interrupted, interrupted_again
+loop.iterate, results._save = interrupted, interrupted_again
 """
 
 
@@ -391,7 +454,7 @@ def test_the_model_is_kept(on_a_full_disk, command):
         command, *(["--members", "1", "--layers", "0"] if command == "complete" else [])
     )
     kept = folder / "model.npz"
-    assert f"the answer could not be written; the fitted model is saved in {kept}\n" in said
+    assert f"not everything could be written; the fitted model is saved in {kept}\n" in said
     model = load(kept)
     assert model.n_components == 2 and model.observations_.shape == (20, 15)
 

@@ -79,3 +79,20 @@ def test_says_who_wins(shop):
         assert verdict["clear"] == (verdict["difference"] > 2 * verdict["error"])
     alone = run(shop, "--folds", 2)
     assert "wins" not in alone.stdout and "winner" not in alone.stdout
+
+
+def test_an_interrupted_comparison_is_written(shop, monkeypatch):
+    from boolweave.baselines import comparison
+
+    def interrupted(name, *arguments):
+        if name == "majority":
+            return folds(name, *arguments)
+        raise KeyboardInterrupt
+
+    folds = comparison._run
+    monkeypatch.setattr(comparison, "_run", interrupted)
+    done = run(shop, "--only", "majority,row and column bias", "--folds", 2, "--json")
+    assert done.returncode == 130
+    found = json.loads(done.stdout)
+    assert found["interrupted"] and [row["method"] for row in found["methods"]] == ["majority"]
+    assert "interrupted: this is the comparison of 1 of 2 methods\n" in done.stderr

@@ -3,17 +3,18 @@
 import numpy as np
 import pytest
 
-from boolweave.completion.chain import LAYER_STRETCH, Chain, Structure
-from boolweave.completion.member import probabilities
-from boolweave.completion.runs import (
+from boolweave.completion.chain import (
     FROM_DRAW,
-    STRETCH,
+    LAYER_DRAWS,
+    N_DRAWS,
+    Chain,
     MemberTask,
     Trial,
     _longer,
     make_members,
     try_layers,
 )
+from boolweave.completion.ensemble import Structure
 from boolweave.completion.table import Table
 from boolweave.data.observations import Observations
 
@@ -92,24 +93,24 @@ def test_a_draw_has_all_lines():
 
 
 def test_layers_of_members_settle_as_long_as_those_of_trials(monkeypatch):
-    """A member is the stretch that follows what a trial with as many layers has gone through."""
+    """A member is the average that follows what a trial with as many layers has gone through."""
     table, _ = tables()
     structure, where = Structure(0, 3, 2, 0.8), np.array([0, 2])
     start = Chain.start(table, structure, np.random.default_rng(0)).draw()
     trial = try_layers(Trial(table, structure, 7, where, where, 1, start))
     lengths = []
-    stretch = Chain.stretch
+    average_draws = Chain.average_draws
 
     def watched(self, length):
         lengths.append(length)
-        return stretch(self, length)
+        return average_draws(self, length)
 
-    monkeypatch.setattr(Chain, "stretch", watched)
+    monkeypatch.setattr(Chain, "average_draws", watched)
     made = make_members(MemberTask(table, structure, 7, start))
-    assert lengths == [LAYER_STRETCH] * 3 + [STRETCH]
+    assert lengths == [LAYER_DRAWS] * 3 + [N_DRAWS]
     chain = Chain.resume(table, structure, start, np.random.default_rng(7))
-    before = chain.settle(max(FROM_DRAW, _longer(FROM_DRAW, table)))
-    chances = [probabilities(member, where, where) for member in before]
+    before = chain.burn_in(max(FROM_DRAW, _longer(FROM_DRAW, table)))
+    chances = [member.probabilities(where, where) for member in before]
     np.testing.assert_array_equal(trial.chances, chances)
-    after = probabilities(chain.stretch(STRETCH), where, where)
-    np.testing.assert_array_equal(probabilities(made[0], where, where), after)
+    after = chain.average_draws(N_DRAWS).probabilities(where, where)
+    np.testing.assert_array_equal(made[0].probabilities(where, where), after)

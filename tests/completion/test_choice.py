@@ -8,14 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boolweave.completion.chain import Structure
-from boolweave.completion.choice.blending import blend
-from boolweave.completion.choice.selection import Candidate, Fold, Selection, Wanted, make_folds
-from boolweave.completion.growing import joined
-from boolweave.completion.runs import Tried
-from boolweave.completion.table import Table
+from boolweave.completion.chain import Tried, first_cuts, moved_cuts
+from boolweave.completion.ensemble import Structure
+from boolweave.completion.selection import Candidate, Fold, Selection, Wanted, blend, make_folds
+from boolweave.completion.table import Table, joined
 from boolweave.completion.tasks import OutOfTime, Runner
-from boolweave.completion.thresholds import first_cuts, moved_cuts
 from boolweave.data.observations import Observations
 from boolweave.model.odds import sigmoid
 
@@ -149,6 +146,7 @@ def test_a_gain_that_is_mostly_luck_is_no_reason():
 class Task:
     table: object
     number: int
+    end: float | None = None
 
 
 def square(task):
@@ -208,7 +206,7 @@ def test_memory_is_known_beforehand(monkeypatch):
     import tracemalloc
 
     from boolweave.completion import fitting
-    from boolweave.completion.runs import MemberTask, make_members
+    from boolweave.completion.chain import MemberTask, make_members
 
     table, wanted = table_of(300, 200), Wanted(4, 2, 4, None)
     structure = fitting.Structure(4, 2, 4, 0.8)

@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from boolweave import BooleanCompletion, BooleanMatrixFactorization, Observations, load
+from boolweave import BooleanCompletion, BooleanMatrixFactorization, Observations, complete, load
 from boolweave.baselines import BiasModel
-from boolweave.completion.features import encoded_features
+from boolweave.completion.table import encoded_features, levels_of
 from boolweave.datasets import load_votes84, make_boolean
 from boolweave.metrics import log_loss
 
@@ -217,13 +217,44 @@ def test_features_help_rows_without_entries():
 def test_features_in_a_table_with_numbers_and_categories():
     """Numbers stay numbers beside text, where NumPy makes Python objects of them."""
     ages, genres = [31, 47, 62], ["jazz", "rock", "jazz"]
-    expected = np.column_stack([ages, [1, 0, 1], [0, 1, 0]])
+    expected = np.column_stack([np.divide(ages, np.std(ages)), [1, 0, 1], [0, 1, 0]])
     expected = expected - expected.mean(axis=0)
     columns = {"age": ages, "genre": genres}
     for table in (pd.DataFrame(columns), pl.DataFrame(columns)):
         np.testing.assert_allclose(encoded_features(table, 3, "row_features"), expected)
     with pytest.raises(ValueError, match="row_features must be finite"):
         encoded_features(pl.DataFrame(columns | {"age": [31, None, 62]}), 3, "row_features")
+
+
+def test_levels_of_ratings_that_are_all_ones_or_all_zeros():
+    """There is a level below the lowest one, and above the highest zero."""
+    for value, ratings, levels, n_levels in (
+        (1, [5, 4, 5], [2, 1, 2], 3),
+        (1, [5, 5, 5], [1, 1, 1], 2),
+        (0, [2, 1, 2], [1, 0, 1], 3),
+        (0, [1, 1, 1], [0, 0, 0], 2),
+    ):
+        seen = Observations.from_dense([[value] * 3])
+        found = levels_of(ratings, seen)
+        assert (found[0].tolist(), found[1]) == (levels, n_levels)
+    model = BooleanCompletion(n_members=1, random_state=0).fit([[1] * 3], ratings=[[5, 4, 5]])
+    assert model.predict_proba([0], [0])[0] > 0.5
+
+
+@pytest.mark.usefixtures("short_chains")
+def test_the_unit_of_a_feature_does_not_matter():
+    """Numbers up to the largest floats; squares of most of them would be infinite."""
+    rng = np.random.default_rng(2)
+    values = np.where(rng.random((30, 12)) < 0.5, rng.integers(0, 2, (30, 12)), np.nan)
+    known = rng.choice([-1.0, -0.5, 0.25, 1.0], (30, 2))
+    model = BooleanCompletion(n_members=1, n_layers=0, n_directions=0, random_state=0)
+    expected = model.fit_transform(values, row_features=known)
+    for unit in (2.0**-1000, 2.0**500, 2.0**1023):
+        found = model.fit_transform(values, row_features=unit * known)
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert not encoded_features([0.1] * 7, 7, "row_features").any()
+    with pytest.raises(ValueError, match="row_features must be finite"):
+        encoded_features(np.array([10**400, 1, 2], dtype=object), 3, "row_features")
 
 
 def test_weights_count_entries_several_times():
@@ -308,6 +339,20 @@ def test_bad_data():
         model.fit(table, ratings=[1, 5, 5, 1, 5, 1])
     with pytest.raises(ValueError, match="row_features must have 2 lines"):
         model.fit(table, row_features=[[1], [2], [3]])
+    with pytest.raises(ValueError, match="row_features must have the same number"):
+        model.fit(table, row_features=[[1], [2, 3]])
+    for ratings in ("x", [["a"] * 3] * 2, [[1], [1, 2]], np.ones((2, 3)) * 1j):
+        with pytest.raises(ValueError, match="ratings must be numbers"):
+            model.fit(table, ratings=ratings)
+    with pytest.raises(ValueError, match=r"at most 1e\+12, got 1e\+308 at row 1"):
+        model.fit(table, sample_weight=[1, 1e308])
+    for client in (5, "tcp://127.0.0.1:8786"):
+        with pytest.raises(ValueError, match=r"'client' parameter .* 'submit'"):
+            BooleanCompletion(client=client).fit(table)
+    with pytest.raises(TypeError, match=r"^complete\(\) got an unexpected argument 'foo'"):
+        complete(table, foo=1)
+    with pytest.raises(TypeError, match=r"^complete\(\) .* 'sample_weight' together with 'noise'"):
+        complete(table, noise=0.1, sample_weight=[1, 1])
     with pytest.raises(ValueError, match="column_features must be finite"):
         model.fit(table, column_features=[1.0, np.nan, 2.0])
     model.fit(table)

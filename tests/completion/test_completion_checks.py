@@ -5,7 +5,7 @@ import pytest
 from sklearn.utils import estimator_checks
 
 from boolweave import BooleanCompletion
-from boolweave.completion.choice import plain
+from boolweave.completion import selection
 from boolweave.datasets import make_boolean
 
 EXCUSED = {
@@ -21,7 +21,7 @@ EXCUSED = {
 @pytest.fixture
 def without_plain(monkeypatch):
     """The plain Boolean model has checks of its own."""
-    monkeypatch.setattr(plain, "is_far_behind", lambda *_: True)
+    monkeypatch.setattr(selection, "is_far_behind", lambda *_: True)
 
 
 @pytest.mark.usefixtures("short_chains", "zeros_and_ones", "without_plain")

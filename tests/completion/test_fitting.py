@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from boolweave import BooleanCompletion
-from boolweave.completion import fitting
-from boolweave.completion.runs import make_members
-from boolweave.completion.tasks import Runner
+from boolweave.completion import fitting, tasks
+from boolweave.completion.chain import Chain, make_members
+from boolweave.completion.ensemble import Structure
+from boolweave.completion.fitting import Plan
+from boolweave.completion.table import Table
+from boolweave.completion.tasks import OutOfTime, Runner
 from boolweave.data.observations import Observations
 
 RANDOM = np.random.default_rng(0)
@@ -24,6 +27,39 @@ def test_time_that_is_over_leaves_a_model(max_time):
     assert not model.interrupted_ and len(model.members_) >= 1
     chance = model.predict_proba(SEEN.rows_of_entries(), SEEN.indices)
     assert np.isfinite(chance).all()
+
+
+@pytest.mark.parametrize("max_time", [5, 40, 400])
+def test_chains_end_with_the_time(monkeypatch, max_time):
+    """If a sweep takes a second, each family has at most one sweep after the time limit."""
+    now, sweep = [0.0], Chain.sweep
+
+    def one_second(chain):
+        sweep(chain)
+        now[0] += 1
+
+    monkeypatch.setattr(tasks.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(Chain, "sweep", one_second)
+    monkeypatch.setattr(fitting, "compile_kernels", lambda table: None)
+    model = BooleanCompletion(max_time=max_time, n_jobs=1, random_state=0).fit(SEEN)
+    assert now[0] <= max_time + len(model.ensemble_.families)
+    assert len(model.members_) >= 1 and not model.interrupted_
+
+
+def test_a_pattern_for_which_there_is_no_time():
+    rng = np.random.default_rng(0)
+    values = np.where(rng.random((60, 60)) < 0.8, rng.integers(0, 2, (60, 60)), np.nan)
+    values[:30, :30] = np.nan
+    table, runner = Table.of(Observations.from_dense(values)), Runner(1)
+    runner.limit(0.0)
+    with pytest.raises(OutOfTime):
+        table.find_pattern(runner.check)
+    plans = [Plan(Structure(pattern=True), 1.0, [])]
+    families, stopped = fitting.make_families(
+        table, plans, 3, np.random.default_rng(0), runner, lambda text: None
+    )
+    assert families[0].structure == Structure() and len(families[0].members) == 1 and not stopped
+    assert table.find_pattern(Runner().check).n_features >= 1
 
 
 def test_ctrl_c_leaves_a_model(monkeypatch):

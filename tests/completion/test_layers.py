@@ -8,11 +8,10 @@ from boolweave.completion.layers import BooleanLayer, LayerEntries
 from boolweave.completion.table import Table
 from boolweave.data.observations import Observations
 from boolweave.engine.backend import State, split_rows
-from boolweave.engine.integer_blocks import Code, make_blocks
-from boolweave.engine.integer_step import step
-from boolweave.engine.integer_sums import IntegerMessages, IntegerProblem, messages_of, no_sums
+from boolweave.engine.integers import IntegerMessages, IntegerProblem, messages_of, no_sums, step
 from boolweave.engine.kernels.integer_sum_product import CHANCE_STEPS, LOG_ODDS_STEPS, PerEntry
 from boolweave.engine.kernels.vectors import LANES
+from boolweave.engine.quantization import Quantization, make_blocks
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
 from boolweave.model.odds import sigmoid
@@ -38,7 +37,7 @@ def test_messages_are_those_of_the_slow_twin(product, share):
     problem = IntegerProblem(
         Model(K, Channel.symmetric(0.25), product=product), shape,
         priors[0].astype(np.float32), priors[1].astype(np.float32), 0.0,
-        Code(np.array([-1.0, 1.0, 0.0]), 255), blocks,
+        Quantization(np.array([-1.0, 1.0, 0.0]), 255), blocks,
         sum(block.most_in_column for block in blocks), tuple(map(PerEntry, told, chance)),
     )  # fmt: skip
     shapes = [(block.n_groups, K, LANES) for block in blocks]

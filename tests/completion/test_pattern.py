@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from boolweave import BooleanCompletion, load
-from boolweave.completion import features
-from boolweave.completion.chain import FREE, PRIOR_LINES, PRIOR_VARIANCE, SMALL, Chain, Structure
-from boolweave.completion.features import ABOVE_CHANCE, Pattern, pattern_of
-from boolweave.completion.table import Table
+from boolweave.completion import table as features
+from boolweave.completion.chain import FREE, PRIOR_LINES, PRIOR_VARIANCE, SMALL, Chain
+from boolweave.completion.ensemble import Structure
+from boolweave.completion.table import ABOVE_CHANCE, Pattern, Table, pattern_of
 from boolweave.data.observations import Observations
 
 WITH_PATTERN = Structure(2, pattern=True)
@@ -178,7 +178,7 @@ def test_a_fit_uses_the_pattern_where_it_helps(fitted, monkeypatch):
     assert [family.structure.pattern for family in fitted.ensemble_.families] == [True]
     assert {line["model"] for line in fitted.selection_} >= {"offsets", "offsets + pattern"}
     nothing = Pattern(np.zeros((120, 0)), np.zeros((600, 0)), np.zeros((600, 0)), np.zeros(0), 1.0)
-    monkeypatch.setattr("boolweave.completion.table.pattern_of", lambda seen: nothing)
+    monkeypatch.setattr("boolweave.completion.table.pattern_of", lambda *_: nothing)
     without = BooleanCompletion(**fitted.get_params()).fit(fitted.observations_)
     assert without.ensemble_.pattern is None
     assert expected_loss(fitted) < expected_loss(without) - 0.01

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 
 import numpy as np
 import pytest
@@ -14,11 +16,11 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from boolweave import Observations, cover
-from boolweave.covering import cliques
+from boolweave.covering import exact
 from boolweave.covering.covering import find_cover
-from boolweave.covering.matrix import Matrix
-from boolweave.covering.requirements import Requirements
+from boolweave.covering.matrix import Matrix, Requirements
 from boolweave.engine.result import Result
+from short import shorten_covers
 
 SETTINGS = settings(deadline=None, max_examples=20)
 small = st.tuples(st.integers(1, 5), st.integers(1, 5)).flatmap(
@@ -115,7 +117,7 @@ def test_the_same_seed_gives_the_same_answer():
 def test_the_search_of_large_parts_on_small_ones(matrix):
     """Without lists of all cliques, the bound is still one, and the cover is nearly the least."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cliques, "MOST_ONES", 0)
+        patch.setattr(exact, "MOST_LISTED", 0)
         found = cover(matrix, random_state=0)
     check(matrix, found)
     assert np.array_equal(found.Z, matrix)
@@ -322,6 +324,94 @@ def test_noisy_roles_are_found_again():
     assert cover(seen, random_state=0).cost > 30
 
 
+# ---------------------------------------------------------------- the lower bound
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    arrays(np.uint8, (4, 5), elements=st.integers(0, 1)),
+    st.one_of(st.floats(0, 1, exclude_min=True), st.sampled_from([5e-324, 1e-12, 0.5, 1.0])),
+    st.one_of(st.integers(0, 3), st.floats(0, 0.5)),
+    st.one_of(st.none(), st.integers(1, 4)),
+    st.one_of(st.none(), st.integers(1, 4)),
+    st.one_of(st.none(), st.integers(1, 4)),
+)
+def test_the_bound_is_one(matrix, coverage, false_ones, n_components, max_rows, max_columns):
+    """Only an answer with too few factors for the coverage costs less than the bound."""
+    with pytest.MonkeyPatch.context() as patch:
+        shorten_covers(patch)
+        found = cover(
+            matrix, coverage, false_ones, n_components, max_rows=max_rows, max_columns=max_columns,
+            random_state=0,
+        )  # fmt: skip
+    check(matrix, found)
+    n_ones = int(matrix.sum())
+    reached = found.coverage >= coverage
+    assert reached == (len(found.missed) <= found.most_missed)
+    assert found.bound <= found.cost if reached else found.cost == n_components
+    if max_rows is max_columns is None and len(found.false_ones) == 0 and n_ones:
+        most_missed = max(n for n in range(n_ones) if (n_ones - n) / n_ones >= coverage)
+        assert found.most_missed == most_missed
+        assert found.bound <= least_cover(matrix, most_missed=most_missed)
+
+
+def test_a_tiny_share_of_the_ones_is_one_of_them():
+    found = cover(np.eye(3), coverage=1e-12, random_state=0)
+    assert (found.cost, found.bound, len(found.missed)) == (1, 1, 2)
+
+
+# ---------------------------------------------------------------- time limits and Ctrl-C
+
+
+def hard(n=24, share=0.45):
+    """A table that the reductions do not solve."""
+    return (np.random.default_rng(0).random((n, n)) < share).astype(np.uint8)
+
+
+HOWS = [{}, {"coverage": 0.8}, {"false_ones": 5}, {"n_components": 5}, {"max_rows": 3},
+        {"coverage": 0.9, "false_ones": 3, "max_columns": 4}]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", HOWS, ids=str)
+@pytest.mark.parametrize("max_time", [1e-9, np.float32(0.05), 1e308])
+def test_a_time_limit_ends_with_a_valid_cover(how, max_time):
+    table = hard(24 if max_time < 1 else 12)
+    found = cover(table, **how, max_time=max_time, random_state=0)
+    check(table, found)
+    assert found.ending in ("out of time", "converged") and not found.interrupted
+    assert found.ending == "out of time" or max_time > 1e-9 or "max_columns" in how
+    if "n_components" not in how:
+        assert found.bound <= found.cost and found.coverage >= how.get("coverage", 1)
+    assert len(found.false_ones) <= how.get("false_ones", 0)
+
+
+@pytest.mark.parametrize(
+    ("how", "step"),
+    [({}, "reducing"), ({}, "round"), ({}, "lower bound"), ({"max_rows": 4}, "round"),
+     ({"false_ones": 5}, "trying"), ({"coverage": 0.8}, "trying")],
+)  # fmt: skip
+def test_ctrl_c_ends_with_the_best_cover_so_far(how, step):
+    table, pressed = hard(14 if step == "trying" else 40), []
+
+    def say(text):
+        if step in text and not pressed:
+            pressed.append(text)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    matrix = Matrix.of_data(table)
+    found = find_cover(matrix, Requirements.of(matrix, **how), 0, None, say)
+    check(table, found)
+    assert pressed and found.interrupted and found.ending == "interrupted"
+    assert found.coverage >= how.get("coverage", 1)
+    assert found.bound <= found.cost
+
+
+def test_an_error_in_the_thread_is_raised(monkeypatch):
+    monkeypatch.setattr("boolweave.covering.covering.exact_cover", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        cover(np.eye(3))
+
+
 # ---------------------------------------------------------------- progress
 
 
@@ -332,9 +422,9 @@ def test_noisy_roles_are_found_again():
 ])  # fmt: skip
 def test_progress(monkeypatch, how, step):
     said = []
-    monkeypatch.setattr(cliques, "MOST_ONES", 0)
+    monkeypatch.setattr(exact, "MOST_LISTED", 0)
     matrix = Matrix.of_data(1 - np.eye(7))
-    find_cover(matrix, Requirements.of(matrix, **how), 0, said.append)
+    find_cover(matrix, Requirements.of(matrix, **how), 0, None, said.append)
     assert said[0] == "reducing 42 ones"
     assert any(re.match(step, line) for line in said)
 

@@ -8,13 +8,20 @@ from cover_reference import are_neighbours, largest_independent, largest_rectang
 from scipy.optimize import linprog
 
 from boolweave import cover
-from boolweave.covering import cliques
+from boolweave.covering import exact
 from boolweave.covering.exact import _Search, _subset
-from boolweave.covering.fractional import fractional_bound
 from boolweave.covering.matrix import Matrix, Merged
-from boolweave.covering.parts import Part, independent_ones
-from boolweave.runtime.progress import silent
-from boolweave.search.kernels.bits import unpack
+from boolweave.covering.parts import (
+    Part,
+    fewest,
+    fractional_bound,
+    independent_ones,
+    maximal_cliques,
+)
+from boolweave.engine.kernels.bits import unpack
+from boolweave.runtime.progress import Deadline, silent
+
+NEVER = np.zeros(1, dtype=bool)
 
 
 def some_part(seed, shape=(12, 70), n_ones=15):
@@ -56,8 +63,8 @@ def test_neighbours_within_a_part_are_those_of_the_matrix(seed):
     table, at, part = some_part(seed)
     near = np.array([[are_neighbours(table != 0, e, f) for f in at] for e in at])
     np.testing.assert_array_equal(part.neighbours(), near)
-    np.testing.assert_array_equal(part.count(), near.sum(axis=1))
-    found = independent_ones(part, part.count(), len(at), np.random.default_rng(seed))
+    np.testing.assert_array_equal(part.count(NEVER), near.sum(axis=1))
+    found = independent_ones(part, part.count(NEVER), len(at), np.random.default_rng(seed), NEVER)
     assert found == largest_independent(near)
 
 
@@ -68,9 +75,9 @@ def test_the_fractional_bound_of_a_crown(n):
     merged = Merged.of(Matrix.of_data(crown), np.zeros((0, n), dtype=np.uint8))
     part = Part.of(merged, merged.list_ones(merged.ones))
     fractions = _least_fractions(crown.astype(bool))
-    found = fractional_bound(part, part.ones.rows, part.count(), 1)
+    found = fractional_bound(part, part.ones.rows, part.count(NEVER), 1, Deadline(None))
     assert found == np.ceil(fractions - 1e-6) <= least_cover(crown)
-    assert fractional_bound(part, part.ones.rows, part.count(), n) == n
+    assert fractional_bound(part, part.ones.rows, part.count(NEVER), n, Deadline(None)) == n
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -79,7 +86,7 @@ def test_the_fractional_bound_of_a_part(seed):
     table, at, part = some_part(seed, (6, 7), 8)
     active = np.zeros(table.shape, dtype=bool)
     active[tuple(np.transpose(at))] = True
-    found = fractional_bound(part, np.arange(len(at)), part.count(), 1)
+    found = fractional_bound(part, np.arange(len(at)), part.count(NEVER), 1, Deadline(None))
     assert found == np.ceil(_least_fractions(active, table != 0) - 1e-6)
     assert found <= least_cover(active, table != 0)
 
@@ -115,11 +122,11 @@ def test_an_integer_program_without_a_proof_is_not_lost(monkeypatch):
     table = np.random.default_rng(1).random((9, 9)) < 0.6
     merged = Merged.of(Matrix.of_data(table), np.zeros((0, 9), dtype=np.uint8))
     part = Part.of(merged, merged.list_ones(merged.ones))
-    best, least = cliques.fewest(cliques.maximal_cliques(part.neighbours()), len(part.ones.rows))
+    best, least = fewest(maximal_cliques(part.neighbours(), NEVER), len(part.ones.rows))
     assert best.max() + 1 == least
-    monkeypatch.setattr(cliques, "fewest", lambda *_: (best, least - 1))
-    search = _Search(merged, 0, 0.0, silent)  # no rounds of first fit
-    alone = min(n for *_, n in search._starts(part, part.count()))
+    monkeypatch.setattr(exact, "fewest", lambda *_: (best, least - 1))
+    search = _Search(merged, 0, 0.0, Deadline(None), silent)  # no rounds of first fit
+    alone = min(n for *_, n in search._starts(part, part.count(NEVER)))
     clique, n, bound = search._cover_part(part)
     assert n == least < alone and bound == least - 1
     np.testing.assert_array_equal(clique, best)

@@ -283,7 +283,7 @@ def test_the_first_bad_cell_is_named_whatever_the_memory_order():
         (["a", "a"], ValueError, "'a' occurs 2 times"),
         ([1, "1"], ValueError, "'1' occurs 2 times"),
         (["a", None], ValueError, "label of row 1 is missing"),
-        ("ab", TypeError, "got the text"),
+        ("ab", TypeError, "a sequence of names, but got 'ab'"),
     ],
 )
 def test_bad_labels(labels, error, message):

@@ -12,10 +12,10 @@ import pytest
 
 from boolweave import BooleanMatrixFactorization, Channel, Observations
 from boolweave.data import observations
-from boolweave.engine import backend, integer_step, integer_sums, integers
-from boolweave.engine.integer_blocks import make_blocks
+from boolweave.engine import backend, integers
 from boolweave.engine.kernels.groups import GROUPS
 from boolweave.engine.kernels.vectors import LANES
+from boolweave.engine.quantization import Prior, make_blocks
 from boolweave.engine.result import Result
 from boolweave.model.model import Model
 from boolweave.runtime import storage
@@ -104,22 +104,22 @@ def test_a_block_of_more_entries_than_the_limit(tmp_path, monkeypatch):
         (block,) = problem.blocks
         assert block.dense and block.n_entries == seen.n_observed
         # whatever messages: all bytes 0, so that files have holes
-        shapes = integers._shapes(problem, "max-sum")
+        shapes = problem.shapes("max-sum")
         (to_row,), (to_column,) = (store.zeros(shapes, np.uint8) for _ in range(2))
-        sums = integer_sums.no_sums(problem, "max-sum")
-        (side,), (still,) = sums.rows, sums.resting
+        sums = integers.no_sums(problem, "max-sum")
+        (side,), (still,) = sums.rows, sums.converged_chunks
         side.table(side.beliefs)[-8:] = beliefs
         side.changed[:] = False
         sums.columns.table(sums.columns.beliefs)[...] = columns.T
         sums.columns.changed[:] = False
         still[: -8 * 4096 // (LANES * GROUPS)] = True
-        scale = integer_sums.scale_of(problem.code, "max-sum")
-        prior = integer_sums.Prior(problem.row_prior, K)
-        iteration = integer_step.Iteration(
-            False, "max-sum", problem.code, 0.4, 0, scale, sums.columns, prior, None
+        scale = problem.quantization.scale("max-sum")
+        prior = Prior(problem.row_prior, K)
+        iteration = integers.Iteration(
+            False, "max-sum", problem.quantization, 0.4, 0, scale, sums.columns, prior, None
         )
-        messages = integer_sums.IntegerMessages([to_row], [to_column], sums)
-        change, _, column_sum = integer_step.update(iteration, problem.blocks, messages, [0])
+        messages = integers.IntegerMessages([to_row], [to_column], sums)
+        change, _, column_sum = integers.update(iteration, problem.blocks, messages, [0])
         rows = side.table(side.sums)
         assert not rows[:-8].any()
         n_last = 8 * 4096 // LANES

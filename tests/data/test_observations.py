@@ -1,20 +1,23 @@
 """What observations tell, and what can be made from them."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import subprocess
 import sys
 
 import numpy as np
+import polars
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from matrices import MATRIX, partly_observed, same
 
-from boolweave.data.observations import Observations
+from boolweave import Observations
+from boolweave.data.convert import entry_weights, pack_triples
+from boolweave.data.entries import count, rows_from_packed, split
+from boolweave.data.labels import FEW, find_labels, positions
 
 
 def test_properties():
@@ -105,6 +108,8 @@ def test_splits_keep_labels_and_empty_rows():
     assert kept.row_labels.tolist() == list("abcd")
     with pytest.raises(ValueError, match="from 0 to 1"):
         observations.hide(1.5)
+    with pytest.raises(ValueError, match="share must be from 0 to 1, but got 'x'"):
+        observations.hide("x")
     with pytest.raises(ValueError, match="n_folds"):
         observations.folds(1)
 
@@ -141,3 +146,127 @@ def test_entries_are_parted_in_pieces(monkeypatch):
         left = table.copy()
         left[rows, columns] = np.nan
         np.testing.assert_array_equal(kept.to_dense(), left)
+
+
+LABELS = np.array(["tea", "rum", "gin", "ale"])
+
+
+def test_known_and_unknown_labels():
+    at, known = find_labels(np.array(["gin", "zzz", "tea", "a"]), LABELS)
+    assert known.tolist() == [True, False, True, False]
+    assert at[known].tolist() == [2, 0]
+    assert not find_labels(LABELS, LABELS[:0])[1].any()
+
+
+@pytest.mark.parametrize("n_wanted", [0, 1, FEW, FEW + 1])
+def test_few_and_many_labels_are_found_alike(n_wanted):
+    n = 3 * FEW
+    labels = [f"row {i}" for i in range(n)]
+    seen = Observations.from_dense(np.zeros((n, 2)), row_labels=labels, column_labels=["a", "b"])
+    wanted = np.random.default_rng(0).integers(0, n, n_wanted)
+    found = positions([labels[i] for i in wanted], seen, "row")
+    assert found.tolist() == wanted.tolist()
+    with pytest.raises(ValueError, match="there is no row named 'nobody'"):
+        positions([*(labels[i] for i in wanted), "nobody"], seen, "row")
+
+
+def test_numbers_out_of_range():
+    seen = Observations.from_dense(np.zeros((3, 2)))
+    assert positions([2, 0], seen, "row").tolist() == [2, 0]
+    with pytest.raises(ValueError, match="columns must be from 0 to 1, got 2"):
+        positions(2, seen, "column")
+    with pytest.raises(ValueError, match="no row labels"):
+        positions("tea", seen, "row")
+
+
+NO_LABELS = (None, None)
+
+
+@pytest.mark.parametrize("n_columns", [3, 2**31, 2**31 + 1, 2**40])
+def test_round_trip(n_columns):
+    shape = (5, n_columns)
+    rows, columns, values = (
+        [0, 1, 1, 4, 4],
+        [0, 1, n_columns - 1, 0, n_columns - 1],
+        [1, 0, 1, 1, 0],
+    )
+    packed = pack_triples((rows, columns, values), NO_LABELS, shape)
+    per_row, n_ones, _ = count(packed, shape)
+    assert per_row.tolist() == [1, 2, 0, 0, 2]
+    assert n_ones == 3
+    top, bottom = split(packed, np.array([2]), shape)
+    assert (len(top), len(bottom)) == (3, 2)
+    found_shape, indptr, indices, found, *_ = rows_from_packed(
+        bottom.copy(), (3, n_columns), first_row=2
+    )
+    assert found_shape == (3, n_columns)
+    assert indptr.tolist() == [0, 0, 0, 2]
+    assert indices.tolist() == [0, n_columns - 1]
+    assert found.tolist() == [1, 0]
+    _, indptr, indices, found, *_ = rows_from_packed(np.concatenate([top, bottom]), shape)
+    assert indptr.tolist() == [0, 1, 3, 3, 3, 5]
+    assert indices.tolist() == columns
+    assert found.tolist() == values
+
+
+def test_more_than_63_bits_can_number():
+    with pytest.raises(ValueError, match="too many to number"):
+        pack_triples(([0], [0], [1]), NO_LABELS, (2**31, 2**33))
+
+
+def test_a_contradiction_in_a_run_of_rows_is_named_by_its_own_row():
+    shape = (5, 3)
+    packed = pack_triples(([3, 3], [1, 1], [0, 1]), NO_LABELS, shape)
+    with pytest.raises(ValueError, match="row 3, column 1 is given as both 0 and 1"):
+        rows_from_packed(packed, (2, 3), first_row=3)
+
+
+NAN = np.nan
+SEEN = Observations.from_data([[1, 0, NAN], [NAN, 1, 1]])  # entries 00 01 11 12
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([2, 0.5], [2, 2, 0.5, 0.5]),
+        ([[1, 2, 3], [4, 5, 6]], [1, 2, 5, 6]),
+        (np.array([[True, False, True]] * 2), [1, 0, 0, 1]),
+        (np.array([[1, 2, 3], [4, 5, 6]], dtype=object), [1, 2, 5, 6]),
+        (polars.DataFrame({"a": [1, 4], "b": [2.0, 5.0], "c": [3, 6]}), [1, 2, 5, 6]),
+    ],
+)
+def test_arrays_and_tables(given, expected):
+    np.testing.assert_array_equal(entry_weights(given, SEEN), expected)
+
+
+@pytest.mark.parametrize("make", [scipy.sparse.csr_array, scipy.sparse.coo_matrix])
+def test_stored_weights_belong_to_their_entries_and_others_weigh_1(make):
+    stored = make(([7.0, 0.0, 3.0], ([0, 1, 1], [1, 1, 0])), shape=(2, 3))
+    np.testing.assert_array_equal(entry_weights(stored, SEEN), [1, 7, 0, 1])
+
+
+def test_nothing_stored():
+    np.testing.assert_array_equal(entry_weights(scipy.sparse.csr_array((2, 3)), SEEN), np.ones(4))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([1, 2, 3], r"shape \(2,\), or for each entry, shape \(2, 3\).*got shape \(3,\)"),
+        (np.ones((2, 2)), r"got shape \(2, 2\)"),
+        (np.ones((1, 2, 3)), r"got shape \(1, 2, 3\)"),
+        (3.0, r"got shape \(\)"),
+        (scipy.sparse.csr_array((3, 2)), r"got shape \(3, 2\)"),
+        ([1, -2], "got -2 at row 1"),
+        ([NAN, 1], "got nan at row 0"),
+        ([[1, 1, 1], [1, np.inf, 1]], "got inf at row 1, column 1"),
+        (scipy.sparse.coo_array(([-1.0], ([1], [2])), shape=(2, 3)), "got -1 at row 1, column 2"),
+        (scipy.sparse.coo_array(([1, 1], ([1, 1], [2, 2])), shape=(2, 3)), "more than once"),
+        (["a", "b"], "must hold numbers"),
+        ([1j, 2], "must hold numbers"),
+        (polars.DataFrame({"a": ["x", "y"], "b": [1, 2], "c": [1, 2]}), "must hold numbers"),
+    ],
+)
+def test_what_is_no_weight_is_refused(given, words):
+    with pytest.raises(ValueError, match=words):
+        entry_weights(given, SEEN)

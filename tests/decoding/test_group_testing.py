@@ -249,6 +249,7 @@ def test_simulation():
 # ---------------------------------------------------------------- bad input
 
 POOLS = [[0, 1, 2], [2, 3]]
+INVERTED = {"outcomes": [1, 0], "sensitivity": 0, "specificity": 0}  # each test is wrong
 
 
 @pytest.mark.parametrize(
@@ -274,10 +275,13 @@ POOLS = [[0, 1, 2], [2, 3]]
         ({"prevalence": "learn", "outcomes": [np.nan, np.nan]}, "needs outcomes"),
         ({"sensitivity": 1.2}, "sensitivity must be between 0 and 1"),
         ({"specificity": [0.9]}, "one for each pool"),
+        ({"sensitivity": "x"}, "sensitivity must be between 0 and 1, got 'x'"),
         ({"sensitivity": lambda size: 1 - size}, "sensitivity must be between"),
         ({"sensitivity": 0.0, "outcomes": [1, 0]}, "outcome of pool 0 is impossible"),
         ({"outcomes": [0, 1], "prevalence": [0.1, 0.1, 0.1, 0.0]}, "certainly negative"),
         ({"outcomes": [0, 1], "prevalence": [1.0, 0.1, 0.1, 0.1]}, "prevalence 1"),
+        (INVERTED | {"prevalence": [0.1, 0.1, 0.1, 0.0]}, "certainly negative"),
+        (INVERTED | {"prevalence": [1.0, 0.1, 0.1, 0.1]}, "prevalence 1"),
         ({"max_iter": 0}, "max_iter"),
         ({"schedule": "x"}, "schedule"),
         ({"damping": 0}, "damping"),

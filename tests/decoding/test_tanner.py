@@ -7,7 +7,7 @@ from decoding_reference import enumerate_words, propagate_reference, random_tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boolweave.decoding import check_nodes, infer_factor, set_search, tanner
+from boolweave.decoding import batches, infer_factor, set_search, tanner
 from boolweave.decoding.tanner import DecoderSettings, TannerGraph, propagate
 
 PRODUCTS = ("or", "xor")
@@ -130,12 +130,12 @@ def test_large_pools_neither_overflow_nor_stall():
 
 def test_exp_and_log_are_those_of_numpy():
     a = np.linspace(0, 80, 5001, dtype=np.float32)
-    found = np.array([check_nodes.exp_minus(x) for x in a])
+    found = np.array([batches.exp_minus(x) for x in a])
     np.testing.assert_allclose(found, np.exp(-a.astype(float)), rtol=3e-7)
     x = np.exp(np.linspace(-85, 85, 5001)).astype(np.float32)
-    found = np.array([check_nodes.log_of(value) for value in x])
+    found = np.array([batches.log_of(value) for value in x])
     np.testing.assert_allclose(found, np.log(x.astype(float)), rtol=3e-7, atol=2e-7)
-    assert check_nodes.log_of(np.float32(1)) == 0
+    assert batches.log_of(np.float32(1)) == 0
 
 
 def test_the_prior_breaks_ties():

@@ -1,5 +1,6 @@
 """The estimator on a Dask cluster: scikit-learn's conventions, and the meaning of errors."""
 
+import asyncio
 import errno
 import os
 import shutil
@@ -7,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
+from contextlib import suppress
 
 import numpy as np
 import pytest
-from crashing import before_step, stopped
+from crashing import after_task, before_step, stopped
 from fitted import assert_same, local_client
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -25,9 +28,13 @@ from test_distributed import (  # noqa: F401 (fixtures)
     triples_of,
 )
 
-from boolweave import BooleanMatrixFactorization, load
+from boolweave import BooleanCompletion, BooleanMatrixFactorization, load
+from boolweave.completion import selection
+from boolweave.datasets import make_boolean
 from boolweave.distributed import DaskBooleanMatrixFactorization
+from boolweave.runtime import cluster
 
+dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -225,6 +232,153 @@ def test_a_worker_that_dies_after_the_fit(client, planted, tmp_path):  # noqa: F
     client.wait_for_workers(2)
 
 
+# ---------------------------------------------------------------- faults
+
+COMPLETION = {"n_members": 4, "n_layers": 0, "n_directions": 0, "random_state": 0}
+SCHEDULER = """
+import time, distributed
+if __name__ == "__main__":
+    options = {"processes": False, "dashboard_address": None, "protocol": "tcp://"}
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        time.sleep(600)
+"""
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """A worker that is silent for five seconds is lost; new ones may take a while."""
+    monkeypatch.setattr(cluster, "PATIENCE", 1)
+    monkeypatch.setattr(cluster, "_limit", {"tcp": 5.0, "connect": 60.0}.get)
+
+
+@pytest.fixture
+def quick_choice(monkeypatch):
+    """Completions without the model that this process fits alone, and with few trials."""
+    monkeypatch.setattr(selection.Selection, "_try_plain", lambda self: None)
+    monkeypatch.setattr(selection, "VERY_FEW_FOLDS", 2)
+    monkeypatch.setattr(selection, "DIRECTION_STARTS", 1)
+
+
+def completed(client):  # noqa: F811
+    """All probabilities of a completion; warnings of lost workers do not matter."""
+    seen = make_boolean(16, 12, 2, flip=0.1, observed=0.8, random_state=0).observations
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BooleanCompletion(client=client, **COMPLETION).fit(seen)
+    return model.predict_proba(*np.nonzero(np.ones((16, 12))))
+
+
+@pytest.fixture
+def struck(client):  # noqa: F811
+    """A function that sends a signal to some workers; they are replaced after the test."""
+    hit = []
+
+    def strike(number, n_workers):
+        pids = list(client.run(os.getpid).values())[:n_workers]
+        hit.extend(pids)
+        for pid in pids:
+            os.kill(pid, number)
+
+    yield strike
+    for pid in hit:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    client.wait_for_workers(2)
+
+
+@pytest.mark.usefixtures("quick_choice", "impatient")
+@pytest.mark.parametrize(
+    ("number", "n_workers"), [(signal.SIGKILL, 2), (signal.SIGSTOP, 1)], ids=["killed", "frozen"]
+)
+def test_a_completion_whose_workers_are_lost(client, struck, monkeypatch, number, n_workers):  # noqa: F811
+    """The tables that were sent to them are sent to others."""
+    here = completed(None)
+    after_task(monkeypatch, 1, lambda: struck(number, n_workers))
+    np.testing.assert_array_equal(completed(client), here)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_factorization_with_a_frozen_worker(client, planted, struck, monkeypatch):  # noqa: F811
+    here = BooleanMatrixFactorization(**LONG).fit(planted.observations)
+    before_step(monkeypatch, 20, lambda: struck(signal.SIGSTOP, 1))
+    there = DaskBooleanMatrixFactorization(client=client, **LONG)
+    with pytest.warns(UserWarning, match="lost tcp://.*; the run continues with the others"):
+        there.fit(planted.observations)
+    assert_same(here, there)
+
+
+@pytest.mark.usefixtures("quick_choice", "impatient")
+@pytest.mark.parametrize("estimator", ["factors", "completion"])
+def test_a_client_that_is_closed(planted, monkeypatch, estimator):  # noqa: F811
+    with local_client(n_workers=1) as alone:
+        before_step(monkeypatch, 5, alone.close)
+        after_task(monkeypatch, 1, alone.close)
+        with pytest.raises(cluster.ClusterLost, match=r"was closed.*connect again"):
+            if estimator == "factors":
+                DaskBooleanMatrixFactorization(client=alone, **LONG).fit(planted.observations)
+            else:
+                completed(alone)
+
+
+@pytest.mark.usefixtures("quick_choice")
+def test_a_scheduler_that_dies(planted, monkeypatch):  # noqa: F811
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(cluster, "_limit", lambda name: 3.0)
+    command = [sys.executable, "-c", SCHEDULER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            with distributed.Client(process.stdout.readline().strip(), timeout=3) as lonely:
+                after_task(monkeypatch, 1, process.kill)
+                with pytest.raises(cluster.ClusterLost, match="scheduler"):
+                    completed(lonely)
+                process.kill()  # on a busy machine, a late answer may have ended the first call
+                process.wait()
+                with pytest.raises(cluster.ClusterLost, match="scheduler"):
+                    DaskBooleanMatrixFactorization(client=lonely, **LONG).fit(planted.observations)
+        finally:
+            process.kill()
+
+
+class _Silent:
+    """A client whose only worker sends no sign of life."""
+
+    status, address = "running", "tcp://here"
+
+    def __init__(self):
+        self.scheduler = self
+
+    async def identity(self):
+        return {"workers": {"tcp://silent": {"last_seen": 1.0}}}
+
+
+def test_silence_counts_only_while_somebody_listens(impatient):
+    """After a pause of this process, workers are not lost, which may have been well."""
+    watch = cluster.Watch(_Silent())
+    seen = []
+    for _ in range(3):
+        watch._asked -= 3600
+        seen.append(asyncio.run(watch._usable()))
+    assert seen == [{"tcp://silent"}, {"tcp://silent"}, set()]
+
+
+def test_losses_without_progress_come_to_an_end():
+    watch = cluster.Watch(_Silent())
+    attempts = []
+
+    def lose():
+        attempts.append(1)
+        raise cluster.WorkerLost("lost tcp://a")
+
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 2}),
+        pytest.warns(UserWarning, match="lost tcp://a; the run continues"),
+        pytest.raises(cluster.ClusterLost, match=r"lost tcp://a; that was loss 3 .*more memory"),
+    ):
+        watch.repeated(lose)
+    assert len(attempts) == 3
+
+
 # ---------------------------------------------------------------- Ctrl-C
 
 CHILD = """
@@ -294,9 +448,7 @@ def test_which_errors_may_mean_a_lost_worker():
 
     from distributed.comm import CommClosedError
 
-    from boolweave.distributed.cluster import _connection_broke
-    from boolweave.distributed.worker import NoAnswer
-    from distributed import KilledWorker
+    from boolweave.runtime.cluster import NoAnswer, connection_broke
 
     for error in (
         NoAnswer("abandoned"),
@@ -305,17 +457,16 @@ def test_which_errors_may_mean_a_lost_worker():
         TimeoutError("timed out"),
         OSError("Timed out trying to connect to tcp://nowhere after 30 s"),
         CancelledError(),
-        KilledWorker("task", "worker", 3),
         RuntimeError("Worker holding Actor was lost.  Status: cancelled"),
     ):
-        assert _connection_broke(error), error
+        assert connection_broke(error), error
     for error in (
         MemoryError("10 factors"),
         ValueError("lost"),
         KeyError("actor"),
         FileNotFoundError(errno.ENOENT, "No such file", "a.parquet"),
     ):
-        assert not _connection_broke(error), error
+        assert not connection_broke(error), error
 
 
 def test_the_fewest_errors_are_for_one_machine(client):  # noqa: F811

@@ -1,6 +1,8 @@
 """Any table as named columns of zeros and ones, and back."""
 
 import datetime
+import re
+import warnings
 from datetime import time, timedelta
 
 import numpy as np
@@ -14,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from boolweave import BooleanMatrixFactorization, Observations, TableEncoder
+from boolweave.encoding.choosing import parse_rules
 from boolweave.encoding.encoder import ColumnsLeftOutWarning
 
 NAN = np.nan
@@ -231,7 +234,10 @@ def test_codes_for_no_answer_are_refused(codes):
     table = pl.DataFrame(
         {"q": answers, "colour": ["red", "blue", "red"] * 7 + ["red"] * (len(codes) - 1)}
     )
-    with pytest.raises(ValueError, match=rf"'q': {codes[0]}.*a missing answer; pass `missing="):
+    shown = ", ".join(map(str, sorted(codes)))
+    given = re.escape(f"{shown}" if len(codes) == 1 else f"[{shown}]")
+    words = rf"'q': {shown} .* a missing answer; pass `missing={given}`"
+    with pytest.raises(ValueError, match=words):
         TableEncoder().fit(table)
     encoder = TableEncoder(missing=codes).fit(table)
     assert np.isnan(encoder.transform(table)[20:, 0]).all()
@@ -313,7 +319,17 @@ def test_set_output(kind):
     ("options", "table", "words"),
     [
         ({"bins": {"agee": [1]}}, {"age": [1, 2]}, "no column 'agee'"),
-        ({"bins": {"age": "x"}}, {"age": [1, 2]}, "bins must give numbers for 'age'"),
+        ({"bins": {"age": "x"}}, {"age": [1, 2]}, "bins must give increasing numbers for 'age'"),
+        *(
+            ({"bins": {"age": edges}}, {"age": [1, 2]}, "bins must give increasing numbers")
+            for edges in ([1, 0], [1, 1], [NAN], [np.inf], [10**400], "12", [], None, [[1, 2]])
+        ),
+        *(
+            ({"separators": given}, {"age": ["1", "2"]}, "separators must be texts")
+            for given in ({"age": 5}, {"age": ""}, {"age": None}, [5], (";", ""))
+        ),
+        ({}, {"day": pl.Series([2**30, 0], dtype=pl.Int32).cast(pl.Date)}, "years 0 and 9999"),
+        ({}, {"day": pl.Series([2**62, 0]).cast(pl.Datetime("ms"))}, "years 0 and 9999"),
         ({"bins": {"c": [1]}}, {"c": ["a", "b"]}, "does not hold only numbers"),
         ({"numbers": {"age": "log"}}, {"age": [1, 2]}, '"bins" or "thresholds"'),
         ({"numbers": "log"}, {"age": [1, 2]}, "numbers"),
@@ -327,6 +343,139 @@ def test_set_output(kind):
 def test_one_clear_error(options, table, words):
     with pytest.raises(ValueError, match=words):
         TableEncoder(**options).fit(pl.DataFrame(table))
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (pd.DataFrame([[1, 0], [0, 1]], columns=["a", "a"]), "'a' occurs 2 times; rename"),
+        (pa.table([[1, 0], [0, 1]], names=["a", "a"]), "'a' occurs 2 times; rename"),
+        (np.array([[10**400, 1], [1, 0]], dtype=object), r"a number beyond 1\.8e\+308"),
+        (np.array([["299999-01-01"], ["2000-01-01"]], dtype="M8[s]"), "years 0 and 9999"),
+    ],
+)
+def test_one_clear_error_for_other_tables(table, words):
+    with pytest.raises(ValueError, match=words):
+        TableEncoder().fit(table)
+
+
+def test_a_lazy_table_is_to_be_collected():
+    with pytest.raises(TypeError, match="call its method `collect`"):
+        TableEncoder().fit(pl.LazyFrame({"a": [1, 0]}))
+    made = TableEncoder().fit_transform(pd.DataFrame({"collect": [1, 0]}))  # not a method
+    assert made.tolist() == [[1], [0]]
+
+
+@pytest.mark.parametrize("digits", ["١٢٣", "１２３", "²³¹"])
+def test_digits_of_other_scripts_are_levels(digits):
+    one, two, three = digits
+    table = pl.DataFrame({"a": [one, two, three, one], "b": [f"{one},{two}", one] * 2})
+    encoder = TableEncoder().fit(table)
+    assert f"a = {one}" in encoder.get_feature_names_out()
+    assert encoder.inverse_transform(encoder.transform(table)).rows() == table.rows()
+    days = pl.DataFrame({"a": [f"{one}{one}{one}{one}-{one}-{one}", "2020-01-01"] * 2})
+    assert TableEncoder().fit(days).kinds_ == ["category"]
+
+
+@pytest.mark.parametrize("kind", ["bins", "thresholds"])
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [-1.7e308, 1.7e308, 0, 1, 2, 3, 4, 5],
+        [-1.7e308, 1.7e308, -1.6e308, 1.6e308, -1e308, 1e308, 9e307, -9e307],
+        [5e-324 * k for k in range(8)],
+        [1e308 + 1e300 * k for k in range(8)],
+    ],
+)
+def test_numbers_as_far_apart_as_there_are(numbers, kind):
+    table = pl.DataFrame({"a": numbers}, schema={"a": pl.Float64})
+    encoder = TableEncoder(numbers=kind).fit(table)
+    bits = encoder.transform(table)
+    assert bits.shape == (8, 4 if kind == "bins" else 3)
+    assert (bits.sum(axis=0) >= 1).all()
+    again = encoder.most_probable(bits)
+    np.testing.assert_array_equal(encoder.transform(again), bits)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "objects"])
+def test_clocks_show_the_time_of_their_zone(library):
+    plain = [datetime.datetime(2020, 1, 1), datetime.datetime(2021, 5, 1), None]
+    zoned = pl.Series("a", plain).dt.replace_time_zone("Europe/Berlin")
+    tables = {
+        "polars": lambda: zoned.to_frame(),
+        "pandas": lambda: pd.DataFrame({"a": pd.Series(plain).dt.tz_localize("Europe/Berlin")}),
+        "pyarrow": lambda: zoned.to_frame().to_arrow(),
+        "objects": lambda: np.array([[cell] for cell in zoned.to_list()], dtype=object),
+    }
+    expected = TableEncoder(dates=("year", "hour", "month")).fit_transform(np.array([plain]).T)
+    made = TableEncoder(dates=("year", "hour", "month")).fit_transform(tables[library]())
+    np.testing.assert_array_equal(made, expected)
+
+
+@pytest.mark.parametrize("kind", ["bins", "thresholds"])
+def test_decimal_commas_stay(kind):
+    sizes = ["1,75", "1,62", None, "1,9", "2", "1,81", "1,7", "1,66"]
+    table = pl.DataFrame({"size": sizes, "grade": ["1,5", "2", "1,5", "2", "2", "1,5", None, "2"]})
+    encoder = TableEncoder(numbers={"size": kind}, bins={"size": [1.7, 1.85]}).fit(table)
+    bits = encoder.transform(table)
+    back = encoder.inverse_transform(bits)
+    assert back["grade"].to_list() == table["grade"].to_list()
+    assert back["size"].to_list()[:4] == ["[1,7; 1,85)", "< 1,7", None, "≥ 1,85"]
+    likely = encoder.most_probable(np.nan_to_num(bits))
+    assert set(likely["size"]) <= set(sizes) and set(likely["grade"]) == {"1,5", "2"}
+    points = TableEncoder().fit(pl.DataFrame({"size": ["1.75", "1.62", "1.9"]}))
+    assert points.inverse_transform([[1, 0]])["size"].to_list() == [1.75]
+
+
+def test_dates_and_times_in_one_column():
+    cells = [datetime.date(2020, 1, 1), datetime.datetime(2021, 1, 1, 5)] * 2
+    encoder = TableEncoder().fit(np.array([cells], dtype=object).T)
+    assert "x0 hour = 5" in encoder.get_feature_names_out()
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a"])
+def test_names_with_any_character(name):
+    table = pa.table({name: ["x", "y", "x"], "c": [0, 1, 0]})
+    encoder = TableEncoder().fit(table)
+    assert encoder.inverse_transform(encoder.transform(table)).column_names == [name, "c"]
+    seen = pa.table({name: [1, 0, 1], "c": [0, 1, 0]})
+    fitted = BooleanMatrixFactorization(1, method="max-sum", random_state=0).fit(seen)
+    assert fitted.predict(seen).column_names[-2:] == [name, "c"]
+
+
+@given(st.data())
+def test_the_order_of_rows_does_not_matter(data):
+    """Also if levels are equally frequent: which of them get columns depends on their names."""
+    n = data.draw(st.integers(4, 12))
+    letters = st.sampled_from(["a", "A", "b", "B", "c", "ä", "10", "9", "x y"])
+    cells = {
+        "level": data.draw(st.lists(letters, min_size=n, max_size=n)),
+        "choices": [
+            "; ".join(each)
+            for each in data.draw(st.lists(st.lists(letters, min_size=1), min_size=n, max_size=n))
+        ],
+        "yes": data.draw(
+            st.lists(st.sampled_from(["yes", "Yes", "no", "NO"]), min_size=n, max_size=n)
+        ),
+        "number": data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)),
+    }
+    table = pl.DataFrame(cells)
+    order = data.draw(st.permutations(range(n)))
+    options = {
+        "max_levels": data.draw(st.integers(1, 4)),
+        "min_frequency": data.draw(st.integers(1, 3)),
+        "separators": {"choices": ";"},
+        "categories": ["level"],
+        "numbers": {"number": "bins"},
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColumnsLeftOutWarning)
+        encoder = TableEncoder(**options).fit(table)
+        shuffled = TableEncoder(**options).fit(table[order])
+    assert encoder.get_feature_names_out().tolist() == shuffled.get_feature_names_out().tolist()
+    bits = encoder.transform(table)
+    np.testing.assert_array_equal(bits[order], shuffled.transform(table[order]))
+    assert encoder.most_probable(bits).rows() == shuffled.most_probable(bits).rows()
 
 
 def test_new_tables_must_fit():
@@ -349,3 +498,24 @@ def test_names_of_encoded_columns_differ():
     assert encoder.get_feature_names_out().tolist() == [
         "x = a", "x = b", "x = b (2)", "x = b (2) (2)"
     ]  # fmt: skip
+
+
+def test_rules():
+    rules = parse_rules(
+        "age=40,60; income=thresholds:1e3,5e3;hobby=split:;;tag=split:|;n=bins;zip=category;id=drop"
+    )
+    assert rules.parameters == {
+        "numbers": {"income": "thresholds", "n": "bins"},
+        "bins": {"age": [40.0, 60.0], "income": [1000.0, 5000.0]},
+        "separators": {"hobby": ";", "tag": "|"},
+        "categories": ["zip"],
+    }
+    assert rules.dropped == ("id",)
+    assert set(rules.columns) == {"age", "income", "hobby", "tag", "n", "zip", "id"}
+    assert parse_rules("hobby=split:;").parameters == {"separators": {"hobby": ";"}}
+
+
+@pytest.mark.parametrize("text", ["age", "age=", "age=old", "=3", "age=1;age=2", "hobby=split:"])
+def test_bad_rules(text):
+    with pytest.raises(ValueError, match=r"expected column=RULE|two rules"):
+        parse_rules(text)

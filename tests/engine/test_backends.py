@@ -1,23 +1,27 @@
-"""What all back ends have in common: floats, integers, threads, files and a cluster."""
+"""What all back ends have in common: floats, integers, threads, files, a cluster, zeros at once."""
+
+from itertools import product as product_of
 
 import numpy as np
 import pytest
 from fitted import local_client
+from matrices import sparse_of
 from reference import log_probability
 
 from boolweave import BooleanMatrixFactorization, Channel, load
 from boolweave.datasets import make_boolean
 from boolweave.engine import backend as blocks
 from boolweave.engine import loop
-from boolweave.engine.field import Field
+from boolweave.engine.backend import InitialBeliefs
 from boolweave.engine.floats import FloatBackend
 from boolweave.engine.integers import IntegerBackend
+from boolweave.engine.zeros.backend import SparseBackend
 from boolweave.fit import memory
 from boolweave.model.model import Model
 from boolweave.model.odds import log_odds
 from boolweave.runtime.storage import Files
 
-KINDS = ["floats", "integers", "threads", "files", "cluster"]
+KINDS = ["floats", "integers", "threads", "files", "cluster", "implicit zeros"]
 SHAPE = (60, 45)
 
 
@@ -37,9 +41,17 @@ def planted():
     return make_boolean(*SHAPE, 3, flip=0.08, observed=0.8, random_state=2)
 
 
-@pytest.fixture(params=KINDS)
-def kind(request):
-    return request.param
+def pytest_generate_tests(metafunc):
+    """Every kind of back end with both products; implicit zeros are treated at once for OR only."""
+    values = {"kind": KINDS, "product": ["or", "xor"]}
+    names = [name for name in values if name in metafunc.fixturenames]
+    cases = [
+        case
+        for case in product_of(*(values[name] for name in names))
+        if case != ("implicit zeros", "xor")
+    ]
+    if names:
+        metafunc.parametrize(",".join(names), cases if len(names) > 1 else sum(cases, ()))
 
 
 @pytest.fixture
@@ -47,14 +59,17 @@ def backend(kind, planted, request):
     seen = planted.observations
     if kind == "floats":
         return FloatBackend(seen)
+    if kind == "implicit zeros":
+        return SparseBackend(sparse_of(seen.to_dense()))
     if kind == "cluster":
+        from boolweave.distributed.backend import ClusterBackends
         from boolweave.distributed.cluster import Cluster
-        from boolweave.distributed.machine import ClusterMachine
+        from boolweave.runtime.cluster import Watch
         from boolweave.runtime.storage import Memory
 
-        machine = ClusterMachine(Cluster(request.getfixturevalue("client")))
-        machine.choose_store(seen, 3, max_memory=None, n_jobs=1)
-        return machine.backend(seen, True, None, Memory())
+        backends = ClusterBackends(Cluster(Watch(request.getfixturevalue("client"))))
+        backends.choose_store(seen, 3, max_memory=None, n_jobs=1)
+        return backends.make(seen, True, None, Memory())
     return IntegerBackend(
         seen, 2 if kind == "threads" else None, Files(4) if kind == "files" else None
     )
@@ -72,13 +87,12 @@ def test_without_messages_beliefs_are_the_priors_and_the_field(backend):
     nothing = backend.beliefs(problem, backend.start(problem))
     np.testing.assert_allclose(nothing.rows, np.full((60, 3), log_odds(0.3)), rtol=1e-5)
     np.testing.assert_allclose(nothing.columns, np.full((3, 45), log_odds(0.6)), rtol=1e-5)
-    field = Field.random(SHAPE, 3, (2.0, 3.0), 1e-3, np.random.default_rng(0))
+    field = InitialBeliefs.random(SHAPE, 3, (2.0, 3.0), 1e-3, np.random.default_rng(0))
     found = backend.beliefs(problem, backend.start(problem, field))
     np.testing.assert_allclose(found.rows, nothing.rows + field.of_rows(slice(None)), atol=1e-5)
     np.testing.assert_allclose(found.columns, nothing.columns + field.of_columns(), atol=1e-5)
 
 
-@pytest.mark.parametrize("product", ["or", "xor"])
 @pytest.mark.parametrize("semiring", ["max-sum", "sum-product"])
 def test_beliefs_have_the_priors_of_the_problem_that_is_asked(backend, semiring, product):
     """The messages stay, the priors are others: none of the old ones is left in a state."""
@@ -95,7 +109,6 @@ def test_beliefs_have_the_priors_of_the_problem_that_is_asked(backend, semiring,
     np.testing.assert_allclose(again.rows, before.rows, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("product", ["or", "xor"])
 def test_the_log_posterior_is_that_of_the_decoded_factors(backend, planted, product):
     problem = backend.problem(model_of(0.3, 0.4, product))
     state = backend.random_start(problem, np.random.default_rng(0))
@@ -133,7 +146,7 @@ def test_a_model_that_changed_is_given_its_iterations(backend, planted):
     assert np.abs(second.row_log_odds - first.row_log_odds).max() > 1
 
 
-def test_messages_can_become_floats(backend):
+def test_messages_can_become_floats(backend, kind):
     problem = backend.problem(model_of())
     state = backend.random_start(problem, np.random.default_rng(0))
     for _ in range(40):
@@ -142,7 +155,8 @@ def test_messages_can_become_floats(backend):
     expected = backend.beliefs(problem, state)
     floats, posed, after = backend.to_floats(problem, state)
     found = floats.beliefs(posed, after)
-    assert isinstance(floats, FloatBackend) and after.n_iter == state.n_iter == 40
+    assert isinstance(floats, FloatBackend) or (kind == "implicit zeros" and floats is backend)
+    assert after.n_iter == state.n_iter == 40
     np.testing.assert_allclose(found.rows, expected.rows, rtol=1e-3, atol=2e-2)
     np.testing.assert_allclose(found.columns, expected.columns, rtol=1e-3, atol=2e-2)
 
@@ -178,12 +192,12 @@ def estimator(kind, request, **parameters):
         "integers": {},
         "threads": {"n_jobs": 2},
         "files": {"max_memory": tight(how)},
+        "implicit zeros": {"zeros": "collective"},
     }
     return BooleanMatrixFactorization(**how, **own[kind])
 
 
 @pytest.mark.parametrize("method", ["auto", "max-sum", "sum-product"])
-@pytest.mark.parametrize("product", ["or", "xor"])
 def test_every_method_of_the_estimator(kind, method, product, request, tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "SMALLEST_BLOCK", 16)
     zeros, in_files = Files.zeros, []
@@ -203,8 +217,9 @@ def test_every_method_of_the_estimator(kind, method, product, request, tmp_path,
     assert model.inverse_transform(model.transform(new)).shape == (10, 45)
     assert 0.5 < model.score(planted.observations) <= 1
     best = model.recommend([0, 1], n=2)
-    missing = np.isnan(planted.observations.to_dense())
-    assert missing[np.repeat([0, 1], 2), best.columns.ravel()].all()
+    table = planted.observations.to_dense()
+    unseen = table != 1 if kind == "implicit zeros" else np.isnan(table)
+    assert unseen[np.repeat([0, 1], 2), best.columns.ravel()].all()
     assert model.explain(0, 0) is not None
     model.save(tmp_path / "model.npz")
     again = load(tmp_path / "model.npz")

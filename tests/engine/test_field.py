@@ -9,7 +9,7 @@ from trees import assert_same_log_odds, trees
 
 from boolweave import BooleanMatrixFactorization, Channel
 from boolweave.datasets import make_boolean
-from boolweave.engine.field import Field
+from boolweave.engine.backend import InitialBeliefs
 from boolweave.model.model import Model
 
 
@@ -17,7 +17,8 @@ def problems(model, shape=(20, 15)):
     """The same problem with messages as floats and as integers."""
     seen = make_boolean(*shape, 3, random_state=0).observations
     return [
-        engine.make_problem(seen, model, code=code) for code in (None, engine.code_for(model))
+        engine.make_problem(seen, model, code=code)
+        for code in (None, engine.quantization_for(model))
     ], seen
 
 
@@ -25,7 +26,7 @@ def problems(model, shape=(20, 15)):
 
 
 def test_a_random_field_has_the_deviations_asked_for():
-    field = Field.random((3000, 500), 4, (2.0, 5.0), 1e-3, np.random.default_rng(0))
+    field = InitialBeliefs.random((3000, 500), 4, (2.0, 5.0), 1e-3, np.random.default_rng(0))
     assert field.rows.shape == (3000, 4) and field.columns.shape == (4, 500)
     assert field.of_rows(slice(None)).std() == pytest.approx(2.0, rel=0.05)
     assert field.of_columns().std() == pytest.approx(5.0, rel=0.05)
@@ -35,15 +36,15 @@ def test_a_random_field_has_the_deviations_asked_for():
 def test_a_field_of_given_log_odds():
     rng = np.random.default_rng(0)
     rows, columns = rng.normal(0, 3, (6, 2)), rng.normal(0, 9, (2, 5))
-    field = Field.of_log_odds(rows, columns, 1e-3)
+    field = InitialBeliefs.of_log_odds(rows, columns, 1e-3)
     np.testing.assert_allclose(field.of_rows(slice(None)), rows, atol=np.abs(rows).max() / 250)
     np.testing.assert_allclose(field.of_columns(), columns, atol=np.abs(columns).max() / 250)
-    nothing = Field.of_log_odds(np.zeros((6, 2)), np.zeros((2, 5)), 1e-3)
+    nothing = InitialBeliefs.of_log_odds(np.zeros((6, 2)), np.zeros((2, 5)), 1e-3)
     assert not nothing.rows.any() and not nothing.columns.any()
 
 
 def test_a_field_fades_and_ends():
-    field = Field.of_log_odds(np.full((2, 1), 8.0), np.full((1, 2), -2.0), 1.0)
+    field = InitialBeliefs.of_log_odds(np.full((2, 1), 8.0), np.full((1, 2), -2.0), 1.0)
     once = field.faded(0.5)
     np.testing.assert_allclose(once.of_rows(slice(None)), 4.0, rtol=1e-6)
     np.testing.assert_allclose(once.of_columns(), -1.0, rtol=1e-6)
@@ -56,7 +57,7 @@ def test_a_field_fades_and_ends():
 def test_beliefs_are_priors_sums_and_what_is_left_of_the_field(damping):
     model = Model(3, Channel.symmetric(0.1), row_prior=0.3)
     both, _ = problems(model)
-    field = Field.random((20, 15), 3, (4.0, 6.0), 1e-3, np.random.default_rng(1))
+    field = InitialBeliefs.random((20, 15), 3, (4.0, 6.0), 1e-3, np.random.default_rng(1))
     for problem in both:
         state = engine.init_from(problem, field)
         for t in range(6):
@@ -76,7 +77,7 @@ def test_beliefs_are_priors_sums_and_what_is_left_of_the_field(damping):
 
 def test_nothing_has_settled_while_a_field_is_left():
     both, seen = problems(Model(1, Channel.symmetric(0.1)))
-    field = Field.of_log_odds(np.full((20, 1), 50.0), np.full((1, 15), 50.0), 1e-2)
+    field = InitialBeliefs.of_log_odds(np.full((20, 1), 50.0), np.full((1, 15), 50.0), 1e-2)
     for problem in both:
         result = engine.run(problem, engine.init_from(problem, field), seen, tol=np.inf)
         assert 0.6**result.n_iter * 50 <= 1e-2 < 0.6 ** (result.n_iter - 1) * 50

@@ -13,8 +13,8 @@ from scipy.sparse import csr_array
 from boolweave import Channel, Observations
 from boolweave.data.ones import SparseObservations
 from boolweave.datasets import make_boolean
-from boolweave.engine import fold_in
-from boolweave.engine.fold_in import FixedColumns
+from boolweave.engine import prediction
+from boolweave.engine.prediction import FixedColumns
 from boolweave.model.model import Model
 from boolweave.model.odds import log_odds, sigmoid
 from boolweave.model.products import boolean_product
@@ -40,14 +40,14 @@ def test_rows_are_folded_in_one_by_one(small, seed):
     rows = np.random.default_rng(seed).permutation(small.shape[0])
     everything = slice(None)
     for which in (0, 1):
-        together, odds = fold_in.fold_in(small.observations, known(small)[which])
+        together, odds = prediction.fold_in(small.observations, known(small)[which])
         other = small.permuted(rows, everything, everything)
-        shuffled, shuffled_odds = fold_in.fold_in(other.observations, known(other)[which])
+        shuffled, shuffled_odds = prediction.fold_in(other.observations, known(other)[which])
         np.testing.assert_array_equal(shuffled, together[rows])
         np.testing.assert_array_equal(shuffled_odds, odds[rows])
         for row in range(small.shape[0]):
             one = small.permuted([row], everything, everything)
-            alone, _ = fold_in.fold_in(one.observations, known(one)[which])
+            alone, _ = prediction.fold_in(one.observations, known(one)[which])
             np.testing.assert_array_equal(alone[0], together[row])
         assert not np.isnan(odds).any()
         np.testing.assert_array_equal(np.isinf(odds), np.isin(small.row_prior, (0, 1)))
@@ -57,7 +57,7 @@ def test_folded_in_rows_are_the_best():
     """Against all 2^K rows; K is small and the components overlap little."""
     planted = make_boolean(40, 60, 4, flip=0.1, observed=0.8, random_state=2)
     model = Model(4, Channel.symmetric(0.1), row_prior=0.3, column_prior=planted.Y)
-    rows, _ = fold_in.fold_in(planted.observations, decoded(model))
+    rows, _ = prediction.fold_in(planted.observations, decoded(model))
     candidates = (np.arange(16)[:, None] >> np.arange(4)) & 1
     Z = boolean_product(candidates, planted.Y)
     seen = planted.observations.to_dense()
@@ -69,7 +69,7 @@ def test_folded_in_rows_are_the_best():
 def test_equal_claims_are_decided():
     seen = Observations.from_dense(np.ones((2, 5)))
     model = Model(3, Channel.symmetric(0.1), column_prior=np.ones((3, 5)))
-    rows, _ = fold_in.fold_in(seen, decoded(model))
+    rows, _ = prediction.fold_in(seen, decoded(model))
     assert (rows.sum(axis=1) >= 1).all()
 
 
@@ -107,7 +107,7 @@ def test_exact_where_the_graph_is_a_tree(product, maximum, n_factors):
         bits = (odds > 0).astype(np.uint8)
         model = Model(n_factors, channel, prior, bits, product)
         what = FixedColumns(model, odds, not maximum, damping=1.0)
-        _, found = fold_in.fold_in(Observations.from_dense(values[None]), what)
+        _, found = prediction.fold_in(Observations.from_dense(values[None]), what)
         likelihood = [
             (1 - channel.one_given_zero, 1 - channel.one_given_one),
             (channel.one_given_zero, channel.one_given_one),
@@ -126,7 +126,7 @@ def test_marginals_are_near_the_truth_in_general():
         model = Model(3, Channel.symmetric(0.1), prior, (odds > 0).astype(np.uint8), product)
         x = rng.integers(0, 2, (10, 3))
         seen = boolean_product(x, odds > 0, product) ^ (rng.random((10, 30)) < 0.1)
-        _, found = fold_in.fold_in(
+        _, found = prediction.fold_in(
             Observations.from_dense(seen), FixedColumns(model, odds, marginal=True)
         )
         for row in range(10):
@@ -145,42 +145,42 @@ def test_pieces_and_threads_change_nothing(missing, monkeypatch):
     odds = np.where(planted.Y, 3.0, -3.0)
     model = Model(3, Channel(ups, 0.5, **missing), np.full((50, 3), 0.3), planted.Y)
     for what in (decoded(model), FixedColumns(model, odds, marginal=True)):
-        expected = fold_in.fold_in(planted.observations, what)
-        right = fold_in.n_right(planted.observations, what)
+        expected = prediction.fold_in(planted.observations, what)
+        right = prediction.n_right(planted.observations, what)
         for piece, n_jobs in ((64, None), (7, 2), (1, None)):
-            monkeypatch.setattr(fold_in, "ENTRIES_PER_CHUNK", piece)
-            found = fold_in.fold_in(planted.observations, what, n_jobs)
+            monkeypatch.setattr(prediction, "ENTRIES_PER_CHUNK", piece)
+            found = prediction.fold_in(planted.observations, what, n_jobs)
             for one, other in zip(found, expected, strict=True):
                 np.testing.assert_array_equal(one, other)
-            assert fold_in.n_right(planted.observations, what, n_jobs) == right
+            assert prediction.n_right(planted.observations, what, n_jobs) == right
 
 
 def test_errors_name_the_row_also_in_a_later_piece(monkeypatch):
-    monkeypatch.setattr(fold_in, "ENTRIES_PER_CHUNK", 4)
+    monkeypatch.setattr(prediction, "ENTRIES_PER_CHUNK", 4)
     table = np.zeros((5, 3))
     table[4, 1] = 1
     model = Model(1, Channel(0.0, 0.0), 0.5, np.ones((1, 3)))
     with pytest.raises(ValueError, match="row 4, column 1 cannot be observed as 1"):
-        fold_in.fold_in(Observations.from_dense(table), decoded(model))
+        prediction.fold_in(Observations.from_dense(table), decoded(model))
     table[4, 1] = NAN
     model = Model(1, Channel(0.1, 0.9, 0.0, 0.0), 0.5, np.ones((1, 3)))
     with pytest.raises(ValueError, match="row 4, column 1 cannot be missing"):
-        fold_in.fold_in(Observations.from_dense(table), decoded(model))
+        prediction.fold_in(Observations.from_dense(table), decoded(model))
 
 
 def test_right_is_judged_on_hidden_entries_only():
     """One factor claims nothing but what a row itself says of an entry: hidden, it is unknown."""
     seen = Observations.from_dense(np.eye(6))
     model = Model(6, Channel.symmetric(0.1), 0.2, np.eye(6, dtype=np.uint8))
-    assert fold_in.n_right(seen, decoded(model)) == 30  # the zeros
-    bits, _ = fold_in.fold_in(seen, decoded(model))
+    assert prediction.n_right(seen, decoded(model)) == 30  # the zeros
+    bits, _ = prediction.fold_in(seen, decoded(model))
     np.testing.assert_array_equal(bits, np.eye(6))
 
 
 def test_right_in_rows_with_one_entry_and_with_none():
     table = np.array([[NAN, 1, NAN], [NAN, NAN, NAN], [0, NAN, NAN]])
     model = Model(1, Channel.symmetric(0.1), 0.2, np.ones((1, 3), dtype=np.uint8))
-    assert fold_in.n_right(Observations.from_dense(table), decoded(model)) == 1
+    assert prediction.n_right(Observations.from_dense(table), decoded(model)) == 1
 
 
 @pytest.mark.parametrize("marginal", [False, True])
@@ -196,16 +196,16 @@ def test_score_without_a_list_of_zeros(marginal, observed, monkeypatch):
     model = Model(4, Channel(one_given_zero=0.01, one_given_one=0.9), 0.25, 0.25)
     fixed = FixedColumns(model, np.where(made.Y, 4.0, -6.0), marginal)
     right = 0
-    for part in range(fold_in.N_PARTS):
-        hidden = np.arange(45) % fold_in.N_PARTS == part
+    for part in range(prediction.N_PARTS):
+        hidden = np.arange(45) % prediction.N_PARTS == part
         kept = np.where(hidden, NAN, dense)
-        bits, odds = fold_in.fold_in(Observations.from_dense(kept), fixed)
+        bits, odds = prediction.fold_in(Observations.from_dense(kept), fixed)
         terms = sigmoid(odds).T[:, :, None] * sigmoid(fixed.log_odds)[:, None, :]
         chance = 1 - np.prod(1 - terms, axis=0)
         z = chance > 0.5 if marginal else boolean_product(bits, made.Y)
         right += int(((z == dense) & hidden).sum())
-    monkeypatch.setattr(fold_in, "ROWS", 16)
-    found = [fold_in.n_right(seen, fixed, n_jobs) for n_jobs in (1, 2)]
+    monkeypatch.setattr(prediction, "ROWS", 16)
+    found = [prediction.n_right(seen, fixed, n_jobs) for n_jobs in (1, 2)]
     assert found[0] == found[1]
     assert abs(found[0] - right) <= 0.002 * dense.size
 
@@ -218,5 +218,5 @@ def test_score_of_a_matrix_that_is_too_large_for_its_zeros():
     rows, columns = np.repeat(np.arange(50), 30), np.tile(np.arange(10, 40), 50)
     table = csr_array((np.ones(1500, np.uint8), (rows, columns)), shape=(M, N))
     model = Model(2, Channel(one_given_zero=1e-4, one_given_one=0.9), 0.01, 0.01)
-    right = fold_in.n_right(SparseObservations.from_sparse(table), FixedColumns(model, Y))
+    right = prediction.n_right(SparseObservations.from_sparse(table), FixedColumns(model, Y))
     assert right == M * N

@@ -1,12 +1,13 @@
-"""Predictions of a result, and how many numbers they read."""
+"""Predictions of a result, how many numbers they read, and the order of its factors."""
 
+import itertools
 import tracemalloc
 
 import numpy as np
 import pytest
 
 from boolweave import BooleanMatrixFactorization, Channel, Observations
-from boolweave.engine.result import Ending, Result
+from boolweave.engine.result import Ending, Result, factor_order, tile_order
 from boolweave.model.model import Model
 
 M, N, K = 200_000, 3_000, 4
@@ -129,3 +130,32 @@ def test_endings():
     assert stopped.interrupted and not stopped.converged
     with pytest.raises(ValueError, match="torn"):
         Result(*parts, 0.0, "torn", 1, {})
+
+
+# ---------------------------------------------------------------- order
+
+
+def runs(bits):
+    return int(bits[0]) + int(((bits[1:] == 1) & (bits[:-1] == 0)).sum())
+
+
+def test_first_two_factors_are_one_run_each_and_the_third_two():
+    words = np.array(list(itertools.product((0, 1), repeat=4)), dtype=np.uint8)
+    words = np.random.default_rng(0).permutation(np.repeat(words, 3, axis=0))
+    ordered = words[tile_order(words)]
+    assert [runs(ordered[:, k]) for k in range(3)] == [1, 1, 2]
+    assert ordered[-1].sum() == 0
+
+
+def test_heavier_first_among_equals():
+    assert tile_order([[1], [1], [0]], weight=[1, 2, 9]).tolist() == [1, 0, 2]
+
+
+def test_factors_by_size():
+    X, Y = [[1, 1], [0, 1]], [[1, 0, 0], [1, 1, 0]]
+    assert factor_order(X, Y).tolist() == [1, 0]
+
+
+def test_nothing_to_order():
+    assert tile_order(np.zeros((0, 2))).tolist() == []
+    assert tile_order(np.zeros((3, 0))).tolist() == [0, 1, 2]

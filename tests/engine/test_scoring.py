@@ -7,10 +7,8 @@ import pytest
 
 from boolweave import Channel
 from boolweave.datasets import make_boolean
-from boolweave.engine import integers
-from boolweave.engine.field import Field
-from boolweave.engine.integer_sums import Score
-from boolweave.engine.integers import IntegerBackend
+from boolweave.engine.backend import InitialBeliefs
+from boolweave.engine.integers import IntegerBackend, Score
 from boolweave.engine.kernels import variables
 from boolweave.model.model import Model
 from boolweave.model.odds import HARD_BELIEF
@@ -40,7 +38,7 @@ def test_scores_of_rows_add_up(product):
     random = np.random.default_rng(1)
     priors = random.uniform(0.2, 0.8, (60, 3)), random.uniform(0.2, 0.8, (3, 40))
     whole = Model(3, Channel(0.1, 0.8), *priors, product=product)
-    field = Field.random((60, 40), 3, (9.0, 9.0), 1e-3, np.random.default_rng(2))
+    field = InitialBeliefs.random((60, 40), 3, (9.0, 9.0), 1e-3, np.random.default_rng(2))
     backend = IntegerBackend(seen)
     problem = backend.problem(whole)
     state = backend.start(problem, field)
@@ -63,14 +61,14 @@ def test_what_did_not_change_is_not_counted_again(monkeypatch):
     seen = make_boolean(30, 20, 2, random_state=0).observations
     backend, counted = IntegerBackend(seen), []
     problem = backend.problem(Model(2, Channel.symmetric(0.1)))
-    covered = integers.n_covered
-    monkeypatch.setattr(integers, "n_covered", lambda *a: counted.append(1) or covered(*a))
+    covered = variables.count_covered
+    monkeypatch.setattr(variables, "count_covered", lambda *a: counted.append(1) or covered(*a))
     odds = np.random.default_rng(0).standard_normal((30, 2)), np.ones((2, 20))
-    state = backend.start(problem, Field.of_log_odds(*odds, 1e-6))
+    state = backend.start(problem, InitialBeliefs.of_log_odds(*odds, 1e-6))
     first = backend.log_posterior(problem, state)
     assert backend.log_posterior(problem, state) == first
     assert len(counted) == len(problem.blocks)
-    state.field = Field.of_log_odds(-odds[0], odds[1], 1e-6)
+    state.field = InitialBeliefs.of_log_odds(-odds[0], odds[1], 1e-6)
     state.messages.quantised_for = None
     assert backend.log_posterior(problem, state) != first
     assert len(counted) == 2 * len(problem.blocks)

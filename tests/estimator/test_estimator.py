@@ -162,6 +162,22 @@ def test_the_result_does_not_depend_on_n_jobs(planted, fitted, monkeypatch):
         np.testing.assert_array_equal(model.row_log_odds_, models[0].row_log_odds_)
 
 
+def test_more_factors_than_rows_or_columns_are_empty():
+    table = np.array([[1, 0], [0, 1], [1, 1]])
+    two = BooleanMatrixFactorization(2, random_state=0).fit(table)
+    many = BooleanMatrixFactorization(5000, random_state=0).fit(table)
+    assert many.row_factors_.shape == (3, 5000)
+    assert many.components_.shape == (5000, 2)
+    assert not many.components_[2:].any()
+    assert not many.factor_stability_[2:].any()
+    np.testing.assert_array_equal(many.components_[:2], two.components_)
+    np.testing.assert_allclose(many.predict_proba(table), two.predict_proba(table), atol=1e-6)
+    np.testing.assert_array_equal(many.predict(table), table)
+    # A given prior says that there are more.
+    given = BooleanMatrixFactorization(3, row_prior=0.9, column_prior=0.9, random_state=0)
+    assert given.fit(table).row_factors_[:, 2].any()
+
+
 def test_known_entries_are_kept(planted):
     prior = np.where(np.arange(80) < 25, planted.Y, 0.5)
     model = BooleanMatrixFactorization(3, column_prior=prior, random_state=0)
@@ -440,7 +456,7 @@ def test_columns_in_another_order_are_refused_however_the_model_was_fitted(metho
     call(COMPLETE)  # without names, by position
     call(pd.DataFrame(COMPLETE))
     for wrong in (table[list("wxzy")], Observations.from_table(table[list("wxzy")])):
-        with pytest.raises(ValueError, match=r"column 3 is 'z', but was 'y' in fit; put them in"):
+        with pytest.raises(ValueError, match=r"column 2 is 'z', but was 'y' in fit; put them in"):
             call(wrong)
     with pytest.raises(ValueError, match=r"feature names should match .* 'q' was not a column"):
         call(table.rename(columns={"w": "q"}))
@@ -466,7 +482,7 @@ def test_complete():
     ones = sp.csr_array(COMPLETE)
     assert complete(ones, 1, random_state=0).observations.n_observed == 12
     assert complete(ones, 1, random_state=0, noise=0.1).observations.n_observed == 12
-    assert isinstance(complete(ones, 1, random_state=0, noise=None), Result)
+    assert isinstance(complete(ones, 1, random_state=0, noise=0.1), Result)
     assert factorize(ones, 2, random_state=0).observations.n_observed == 24
 
 

@@ -1,13 +1,12 @@
 """objective="errors" through the whole estimator: parameters, weights, attributes, methods."""
 
 import pickle
-from concurrent.futures import wait
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.sparse
-from crashing import Crash
+from crashing import Crash, fail_at_round
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import has_fit_parameter
@@ -26,6 +25,7 @@ from boolweave.datasets import make_boolean
 from boolweave.engine.result import Ending
 from boolweave.estimator import fewest_errors
 from boolweave.model.products import boolean_product
+from boolweave.runtime import progress
 from boolweave.runtime.checkpoint import Recorder
 from boolweave.search import searching
 
@@ -242,7 +242,7 @@ def test_false_one_weight_needs_errors():
 
 
 def test_complete_is_for_what_is_not_seen():
-    assert complete(table(), 2, random_state=0, method="auto").cost is None
+    assert complete(table(), 2, random_state=0, method="max-sum").cost is None
 
 
 def test_too_little_memory():
@@ -250,8 +250,29 @@ def test_too_little_memory():
         fitted(table(), max_memory=100)
     with pytest.raises(MemoryError, match='set `objective="posterior"`'):
         fitted(table(), max_memory=18 * 12 * 10, sample_weight=np.full((18, 12), 2.0))
-    with pytest.raises(MemoryError, match=r"factors take .* use fewer factors: .* here 12"):
-        fitted(table(), n_components=10**15)
+
+
+@pytest.mark.parametrize("product", ["or", "xor"])
+def test_more_factors_than_different_rows_and_columns_cost_nothing(product):
+    """They are not searched: 10^15 factors of 18 rows would not fit into memory."""
+    few = np.repeat(np.eye(3), 6, axis=0) @ np.repeat([[1, 0, 0], [1, 1, 0], [0, 0, 1]], 4, axis=1)
+    few[0, 0] = np.nan
+    for wanted in (10**15, 5000):
+        found = fitted(few, n_components=wanted, product=product)
+        assert found.error_ == 0 and len(found.components_) <= 4
+        assert found.n_dropped_ == wanted - len(found.components_)
+    chosen = select_rank(few, [1, 2, 2**62], objective="errors", product=product)
+    assert chosen.ranks.tolist() == [1, 2, 4] and chosen.costs[-1] == 0
+
+
+def test_as_many_factors_as_different_rows_explain_everything():
+    """Also if the search is too short to find that."""
+    noise = np.random.default_rng(0).integers(0, 2, (12, 40))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(searching, "MOST_WORK", 1e-9)
+        patch.setattr(searching, "TASK_WORK", 0)
+        patch.setattr(searching, "TASK_TRIALS", 0)
+        assert fitted(noise, n_components=12).error_ == 0
 
 
 def test_a_seed_gives_the_same_answer_on_any_number_of_threads():
@@ -374,26 +395,13 @@ def test_the_curve_is_kept_and_select_rank_shows_the_same(tmp_path):
         select_rank(planted.observations, sample_weight=np.ones(30))
 
 
-def fail_at_round(monkeypatch, number, error):
-    """Let the wait for this round fail; checkpoints are written after every one."""
-    left = [number]
-
-    def wait_or_fail(*arguments, **options):
-        left[0] -= 1
-        if left[0] == 0:
-            raise error
-        return wait(*arguments, **options)
-
-    monkeypatch.setattr(Recorder, "save_if_due", Recorder.save)
-    monkeypatch.setattr(searching, "wait", wait_or_fail)
-
-
 @pytest.mark.parametrize("n_components", [4, "auto"])
 def test_a_search_goes_on_after_a_crash(tmp_path, n_components):
     X, weights, place = table(), np.linspace(0.5, 2, 18), tmp_path / "run"
     whole = fitted(X, n_components, sample_weight=weights)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Crash):
-        fail_at_round(patch, 4, Crash)
+        patch.setattr(Recorder, "save_if_due", Recorder.save)
+        fail_at_round(patch, 4)
         fitted(X, n_components, sample_weight=weights, checkpoint=place)
     assert list(place.iterdir())
     with pytest.raises(ValueError, match="weights"):
@@ -408,6 +416,7 @@ def test_a_search_goes_on_after_a_crash(tmp_path, n_components):
 
 def test_ctrl_c_keeps_the_best_and_the_checkpoint(tmp_path, monkeypatch):
     X = table(shape=(30, 25), flip=0.15)
+    monkeypatch.setattr(Recorder, "save_if_due", Recorder.save)
     fail_at_round(monkeypatch, 3, KeyboardInterrupt)
     model = fitted(X, 4, checkpoint=tmp_path / "run")
     assert model.interrupted_ and model.n_iter_ == 3
@@ -432,6 +441,6 @@ def test_the_time_to_compile_kernels_does_not_count(monkeypatch):
         now += 100.0
 
     monkeypatch.setattr(fewest_errors, "compile_kernels", slow)
-    monkeypatch.setattr(fewest_errors, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now))
     model = fitted(table(), max_time=50.0)
     assert now == 100 and model.result_.ending is Ending.CONVERGED

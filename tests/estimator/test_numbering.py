@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from boolweave import BooleanMatrixFactorization, Observations, load
-from boolweave.engine.ordering import factor_order
-from boolweave.engine.result import Result, numbered
+from boolweave.engine.result import Result, factor_order, numbered
 from boolweave.functions import factorize
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model

@@ -27,6 +27,7 @@ EXCUSED = {
     expected_failed_checks=lambda estimator: EXCUSED,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:sum-product became uninformative")  # data are noise in some
 def test_check(estimator, check):
     check(estimator)
 
@@ -42,6 +43,9 @@ class WithoutPredict(BooleanMatrixFactorization):
 
 
 @pytest.mark.usefixtures("zeros_and_ones")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:sum-product became uninformative")
+@pytest.mark.filterwarnings("ignore:no start found factors")  # the data are noise, without a seed
 @pytest.mark.parametrize(
     "check",
     [estimator_checks.check_estimator_sparse_array, estimator_checks.check_estimator_sparse_matrix],

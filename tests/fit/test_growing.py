@@ -5,8 +5,8 @@ import pytest
 
 from boolweave.data.observations import Observations
 from boolweave.datasets import make_boolean
-from boolweave.fit import growing
-from boolweave.fit.growing import Sample, with_tiles
+from boolweave.fit import first_factors
+from boolweave.fit.first_factors import Sample, with_tiles
 from boolweave.model.products import boolean_product
 
 
@@ -36,7 +36,7 @@ def test_tiles_are_found_largest_first(product, observed):
     rows, columns = with_tiles(sample, *nothing(seen.shape), 3, product)
     assert np.mean((rows > 0) != X) < 0.02
     np.testing.assert_array_equal(columns > 0, Y)
-    assert np.abs(rows).max() <= growing.MOST_LOG_ODDS
+    assert np.abs(rows).max() <= first_factors.MOST_LOG_ODDS
 
 
 def test_a_new_tile_explains_what_the_others_do_not():
@@ -58,9 +58,9 @@ def test_where_all_is_explained_a_new_factor_is_empty():
 
 def test_of_a_large_table_only_some_rows_are_looked_at(monkeypatch):
     X, Y, seen = tiles_apart()
-    monkeypatch.setattr(growing, "ENTRIES", 20 * 40)
+    monkeypatch.setattr(first_factors, "ENTRIES", 20 * 40)
     sample = Sample.of(Observations.from_dense(seen))
-    assert len(sample.rows) == 20 and sample.seen.shape == (20, 40)
+    assert len(sample.rows) == 20 and sample.observations.shape == (20, 40)
     rows, columns = with_tiles(sample, *nothing(seen.shape), 3, "or")
     np.testing.assert_array_equal(columns > 0, Y)
     np.testing.assert_array_equal(rows[sample.rows] > 0, X[sample.rows])

@@ -8,11 +8,11 @@ from engines import beliefs, init, make_problem, step, to_sum_product
 
 from boolweave import BooleanMatrixFactorization, Channel, Observations
 from boolweave.datasets import make_boolean
-from boolweave.engine import integer_blocks, integer_sums
+from boolweave.engine import integers, quantization
 from boolweave.engine.floats import FloatBackend
 from boolweave.engine.integers import IntegerBackend
 from boolweave.fit import learn
-from boolweave.fit.machine import ThisMachine
+from boolweave.fit.stages import LocalBackends
 from boolweave.model.model import Model
 
 # ---------------------------------------------------------------- which problems
@@ -37,7 +37,7 @@ NOT_POSSIBLE = {
 @pytest.mark.parametrize("reason", NOT_POSSIBLE)
 def test_reasons(reason):
     options = {"n_components": 2, "channel": Channel.symmetric(0.1)} | NOT_POSSIBLE[reason]
-    found = integer_blocks.code_for(Model(**options))
+    found = quantization.quantization_for(Model(**options))
     assert isinstance(found, str)
     assert reason in found
 
@@ -46,15 +46,15 @@ def test_reasons(reason):
     ("flip", "reason"), [(0.0, "almost certain"), (1.0, "not evidence"), (0.5, "not evidence")]
 )
 def test_no_code_without_noise_or_evidence(flip, reason):
-    assert reason in integer_blocks.code_for(Model(2, Channel.symmetric(flip)))
+    assert reason in quantization.quantization_for(Model(2, Channel.symmetric(flip)))
 
 
 @pytest.mark.parametrize("product", ["or", "xor"])
 @pytest.mark.parametrize("channel", [(0.1, 0.9), (0.01, 0.6), (0.49, 0.51), (1e-5, 1 - 1e-5)])
 def test_codes(product, channel):
     model = Model(3, Channel(one_given_zero=channel[0], one_given_one=channel[1]), product=product)
-    code = integer_blocks.code_for(model)
-    assert isinstance(code, integer_blocks.Code)
+    code = quantization.quantization_for(model)
+    assert isinstance(code, quantization.Quantization)
     assert code.bounds.max() == code.steps == (255 if product == "or" else 127)
     assert code.bounds.min() >= 1
     zero, one, nothing = code.levels
@@ -69,18 +69,18 @@ class Begun(Exception):
     """The fit begins, with this back end."""
 
 
-class Watched(ThisMachine):
+class Watched(LocalBackends):
     """Says which back end was chosen."""
 
-    def backend(self, *arguments):
-        raise Begun(type(super().backend(*arguments)))
+    def make(self, *arguments):
+        raise Begun(type(super().make(*arguments)))
 
 
 def backend_of_fit(**options):
     settings = learn.Settings(n_components=options.pop("n_components", 2), **options)
     with pytest.raises(Begun) as begun:
         random = np.random.default_rng(0)
-        learn.fit(Observations.from_data(SEEN), settings, random, machine=Watched())
+        learn.fit(Observations.from_data(SEEN), settings, random, backends=Watched())
     return begun.value.args[0]
 
 
@@ -109,6 +109,7 @@ def test_which_messages():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:the factors contradict")
 def test_the_estimator_says_why_not():
     model = BooleanMatrixFactorization(2, noise=0.0, messages="uint8", random_state=0)
     with pytest.raises(ValueError, match="not possible here"):
@@ -123,7 +124,7 @@ def test_messages_take_a_byte_each():
     rng = np.random.default_rng(0)
     seen = Observations.from_dense(rng.integers(0, 2, (60, 512)))
     model = Model(4, Channel.symmetric(0.1))
-    problem = make_problem(seen, model, code=integer_blocks.code_for(model))
+    problem = make_problem(seen, model, code=quantization.quantization_for(model))
     state = init(problem, rng)
     used = sum(a.nbytes for a in (*state.messages.to_row, *state.messages.to_column))
     assert used == 2 * 4 * seen.n_observed
@@ -145,17 +146,17 @@ def test_sums_that_need_more_than_32_bits(monkeypatch):
         )
         for n, n_rows in ((20, 20), (10**6, 1), (20, 10**6))
     )
-    assert integer_sums._sum_types(few, "max-sum") == (np.int32, np.int32)
-    assert integer_sums._sum_types(short, "max-sum") == (np.int16, np.int32)
-    assert integer_sums._sum_types(short, "sum-product") == (np.int32, np.int32)
-    assert integer_sums._sum_types(many, "max-sum") == (np.int64, np.int64)
+    assert integers._sum_types(few, "max-sum") == (np.int32, np.int32)
+    assert integers._sum_types(short, "max-sum") == (np.int16, np.int32)
+    assert integers._sum_types(short, "sum-product") == (np.int32, np.int32)
+    assert integers._sum_types(many, "max-sum") == (np.int64, np.int64)
     rng = np.random.default_rng(0)
     seen = Observations.from_dense(rng.integers(0, 2, (30, 40)))
     model = Model(2, Channel.symmetric(0.1))
     found = []
     for kind in (np.int32, np.int64):
-        monkeypatch.setattr(integer_sums, "_sum_types", lambda *_, kind=kind: (kind, kind))
-        problem = make_problem(seen, model, code=integer_blocks.code_for(model))
+        monkeypatch.setattr(integers, "_sum_types", lambda *_, kind=kind: (kind, kind))
+        problem = make_problem(seen, model, code=quantization.quantization_for(model))
         state = init(problem, np.random.default_rng(1))
         for _ in range(3):
             step(problem, state, 0.4)

@@ -9,7 +9,7 @@ import scipy.sparse
 
 from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets import make_boolean
-from boolweave.fit import learn, machine, memory
+from boolweave.fit import learn, memory, stages
 from boolweave.io import read
 from boolweave.runtime import free_memory
 from boolweave.runtime.storage import Files, Memory
@@ -228,7 +228,7 @@ def test_nothing_is_made_before_the_check(monkeypatch):
         raise AssertionError("too late")
 
     monkeypatch.setattr(memory, "free_memory", lambda: 1000)
-    monkeypatch.setattr(machine.ThisMachine, "backend", no)
+    monkeypatch.setattr(stages.LocalBackends, "make", no)
     seen = Observations.from_dense(np.eye(30))
     with pytest.raises(MemoryError, match="30 rows × 30 columns with 900 observed entries"):
         BooleanMatrixFactorization(2).fit(seen)
@@ -251,7 +251,7 @@ def test_zeros_that_do_not_fit_are_refused_beforehand(monkeypatch, tmp_path):
     with pytest.raises(MemoryError, match=r"take 7 TB .*absent=\"missing\"` if only stored"):
         BooleanMatrixFactorization(2, zeros="exact").fit(owns)
     assert Observations.from_sparse(owns, absent="missing").n_observed == 1
-    monkeypatch.setattr("boolweave.data.sparse.free_memory", lambda: 100)
+    monkeypatch.setattr("boolweave.data.convert.free_memory", lambda: 100)
     with pytest.raises(MemoryError, match=r"5 rows × 4 columns take 140 bytes .* 100 bytes are"):
         Observations.from_sparse(scipy.sparse.eye_array(5, 4))
     scipy.sparse.save_npz(tmp_path / "owns.npz", scipy.sparse.eye_array(5, 4).tocsr())

@@ -234,7 +234,7 @@ def test_given_ranks_begin_with_the_factors_of_the_one_below():
 
 
 def test_the_answer_warns_and_the_fits_that_judge_ranks_do_not(monkeypatch):
-    planted = make_boolean(30, 30, 2, random_state=0)
+    planted = make_boolean(30, 30, 2, observed=0.9, random_state=0)
     monkeypatch.setattr(learn.judging, "is_informative", lambda *_: False)
     with pytest.warns(UninformativeWarning) as warned:
         BooleanMatrixFactorization(random_state=0).fit(planted.observations)

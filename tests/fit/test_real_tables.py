@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from boolweave import BooleanMatrixFactorization, Channel
-from boolweave.datasets import load_paleo, load_zoo, make_boolean
+from boolweave.datasets import load_paleo, make_boolean
 from boolweave.engine.floats import FloatBackend
 from boolweave.engine.integers import IntegerBackend
 from boolweave.fit import judging, learn, memory
@@ -36,11 +36,11 @@ def paleo():
 def test_many_factors_of_a_sparse_table_are_not_empty(n_components):
     """Before: every factor was empty, on every seed, from 17 factors on."""
     seen = paleo()
-    for method in ("auto", "max-sum"):
+    for method, share in (("auto", 0.9), ("max-sum", 0.6)):  # marginals explain rare ones away
         model = BooleanMatrixFactorization(n_components, method=method, random_state=0).fit(seen)
         full = (model.row_log_odds_ > 0).any(axis=0) & model.components_.any(axis=1)
         assert full.sum() > n_components / 2
-        assert wrong(model, seen) < 0.75 * seen.n_ones
+        assert wrong(model, seen) < share * seen.n_ones
 
 
 @pytest.mark.parametrize("n_components", [5, 20, 40])
@@ -58,16 +58,6 @@ def test_integers_are_as_good_as_floats(n_components):
     assert found["auto"] <= 1.05 * found["float32"]
 
 
-@pytest.mark.parametrize("load", [load_paleo, load_zoo])
-@pytest.mark.parametrize("n_components", [4, 12, 24])
-def test_the_default_is_no_worse_than_max_sum(load, n_components):
-    seen = load().observations
-    n_components = min(n_components, min(seen.shape))
-    default = BooleanMatrixFactorization(n_components, random_state=0).fit(seen)
-    paper = BooleanMatrixFactorization(n_components, method="max-sum", n_init=3, random_state=0)
-    assert wrong(default, seen) <= judging.MORE_WRONG * wrong(paper.fit(seen), seen)
-
-
 def test_a_start_that_still_rises_is_given_more_iterations():
     """Near the bound 40 factors show only after some 60 iterations."""
     planted = make_boolean(1000, 1000, 40, observed=0.13, random_state=0)
@@ -76,11 +66,16 @@ def test_a_start_that_still_rises_is_given_more_iterations():
     assert np.mean(model.predict(rows, columns) != planted.Z.ravel()) < 0.01
 
 
-def test_marginals_stay_where_the_noise_is_real():
-    """A planted table with strong noise: fewer wrong entries than the truth are no better."""
-    planted = make_boolean(100, 100, 3, flip=0.2, random_state=0)
-    model = BooleanMatrixFactorization(3, random_state=0).fit(planted.observations)
+@pytest.mark.parametrize("seed", [1, 4])
+def test_a_complete_table_has_marginals_too(seed):
+    """Before: max-sum, with fewer wrong entries but further from the truth, replaced them."""
+    planted = make_boolean(100, 100, 7, flip=0.3, random_state=seed)
+    model, max_sum = (
+        BooleanMatrixFactorization(7, method=method, random_state=seed).fit(planted.observations)
+        for method in ("auto", "max-sum")
+    )
     assert model.marginal_
+    assert np.mean(model.result_.Z != planted.Z) < 0.8 * np.mean(max_sum.result_.Z != planted.Z)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -165,6 +160,19 @@ def test_an_answer_that_stays_empty_says_so(monkeypatch, method):
     assert len(set(states)) == len(states)  # other starts
 
 
+def test_a_good_answer_may_have_many_wrong_entries():
+    """Before: a one of the product was seen in 39% of the cases, so max-sum replaced it."""
+    seen = paleo()
+    model = BooleanMatrixFactorization(6, random_state=0).fit(seen)  # without a warning
+    assert model.marginal_ and model.noise_.one_given_one < 0.5
+    max_sum = BooleanMatrixFactorization(6, method="max-sum", random_state=0).fit(seen).result_
+    assert judging.wrong_entries(model.result_, seen) > judging.wrong_as_constant(seen)
+    of_marginals, of_bits = judging.shares_of_information(seen, model.result_, max_sum)
+    assert of_marginals > of_bits > 0.1
+    assert judging.is_informative(model.result_, max_sum, seen)
+    assert not judging.failed(model.result_, seen)
+
+
 def test_what_a_failed_answer_is():
     planted = make_boolean(20, 15, 2, random_state=0)
     seen = planted.observations
@@ -197,7 +205,7 @@ def test_messages_as_floats_are_the_same(observed, product):
         30, 23, 3, product=product, observed=observed, flip=0.05, random_state=0
     ).observations
     model = Model(3, Channel.symmetric(0.1), product=product)
-    problem = engine.make_problem(seen, model, code=engine.code_for(model))
+    problem = engine.make_problem(seen, model, code=engine.quantization_for(model))
     state = engine.init(problem, np.random.default_rng(0))
     for _ in range(30):
         engine.step(problem, state, 0.4)
@@ -212,20 +220,6 @@ def test_messages_as_floats_are_the_same(observed, product):
         engine.messages_of(floats, after), engine.messages_of(problem, state), strict=True
     ):
         np.testing.assert_allclose(found, expected[observed_only], rtol=1e-5, atol=1e-6)
-
-
-def test_of_a_large_table_the_best_start_only_is_finished(monkeypatch):
-    seen = paleo()
-    finished = []
-    last_run = learn._Fit._last_run
-    monkeypatch.setattr(learn._Fit, "_last_run", lambda *a: finished.append(1) or last_run(*a))
-    how = {"n_components": 12, "random_state": 0}
-    BooleanMatrixFactorization(**how).fit(seen)
-    assert len(finished) >= learn.N_FINISHED
-    finished.clear()
-    monkeypatch.setattr(memory, "FEW_FLOAT_BYTES", 1000)
-    BooleanMatrixFactorization(**how).fit(seen)
-    assert len(finished) == 1
 
 
 def test_floats_take_the_last_iterations_of_those_there_are(monkeypatch):

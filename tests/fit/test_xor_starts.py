@@ -9,7 +9,7 @@ from engines import backend_of, beliefs, make_problem
 
 from boolweave import BooleanMatrixFactorization, complete
 from boolweave.datasets import make_boolean
-from boolweave.fit import learn, memory, xor_starts
+from boolweave.fit import first_factors, learn, memory
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
 
@@ -105,7 +105,7 @@ def test_the_order_of_rows_and_columns_does_not_matter():
 def test_patterns_are_a_basis_of_the_rows():
     """Without noise, the K patterns span exactly the rows of Z."""
     planted = make_boolean(60, 50, 3, product="xor", random_state=3)
-    votes = xor_starts._patterns(planted.observations, 3, np.random.default_rng(0))
+    votes = first_factors._patterns(planted.observations, 3, np.random.default_rng(0))
     basis = (votes > 0).astype(int)
     combinations = np.indices((2, 2, 2)).reshape(3, 8).T
     spanned = {tuple(row) for row in (combinations @ basis) % 2}
@@ -128,7 +128,7 @@ def test_a_start_respects_known_columns():
     model = Model(2, Channel.symmetric(0.1), 0.5, known, "xor")
     problem = make_problem(planted.observations, model)
     random = np.random.default_rng(0)
-    state = xor_starts.start(backend_of(problem), problem, planted.observations, random, 0.4)
+    state = first_factors.xor_start(backend_of(problem), problem, planted.observations, random, 0.4)
     np.testing.assert_array_equal(beliefs(problem, state)[1][:, :10] > 0, planted.Y[:, :10] == 1)
 
 
@@ -162,7 +162,7 @@ def test_patterns_are_those_of_the_definition(seed):
         n_rows, n_columns, min(K, 5), product="xor", flip=0.05,
         observed=float(rng.choice([0.2, 0.6, 1.0])), random_state=seed,
     ).observations  # fmt: skip
-    found = xor_starts._patterns(planted, K, np.random.default_rng(seed))
+    found = first_factors._patterns(planted, K, np.random.default_rng(seed))
     expected = patterns_by_definition(planted, K, np.random.default_rng(seed))
     np.testing.assert_array_equal(found, expected)
 

@@ -8,7 +8,6 @@ Decoded factors must be equal. Log-odds and the like may differ in the last digi
 processors round sums of floats differently. Threads, files and a cluster must not change a bit.
 """
 
-import json
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from fitted import assert_same, local_client
+from golden_files import compare_bits, store, stored_in
 
 from boolweave import BooleanMatrixFactorization
 from boolweave.datasets import load_zoo, make_boolean
@@ -105,15 +105,17 @@ def in_short(model):
 
 @pytest.mark.parametrize("name", [*ENGINES, *OTHERS])
 def test_as_stored(name, request):
-    found = in_short(fitted(name))
-    stored = json.loads(STORED.read_text()) if STORED.exists() else {}
+    model = fitted(name)
+    compare_bits(
+        request,
+        name,
+        {part: getattr(model, part) for part in ("row_log_odds_", "column_log_odds_")},
+    )
+    found = in_short(model)
     if request.config.getoption("--update-golden"):
-        stored[name] = found
-        kept = {name: stored[name] for name in (*ENGINES, *OTHERS) if name in stored}
-        lines = (f"{json.dumps(name)}: {json.dumps(fit)}" for name, fit in kept.items())
-        STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+        store(STORED, [*ENGINES, *OTHERS], name, found)
         return
-    for part, expected in stored[name].items():
+    for part, expected in stored_in(STORED)[name].items():
         if isinstance(expected, str):
             assert found[part] == expected, part
         else:

@@ -1,7 +1,10 @@
 """Odd and broken files: each is read as it is meant, or refused in one short message."""
 
+import gzip
 import sys
+import zipfile
 import zlib
+from io import BytesIO
 
 import numpy as np
 import polars as pl
@@ -11,6 +14,11 @@ from read_files import message, table
 from boolweave import io
 from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError
+
+NPY = b"\x93NUMPY\x01\x00v\x00"
+with zipfile.ZipFile(_empty := BytesIO(), "w") as _archive:
+    _archive.writestr("xl/workbook.xml", "")
+EMPTY_BOOK = _empty.getvalue()
 
 
 def test_very_many_columns(put):
@@ -48,7 +56,23 @@ def test_numbers_of_any_length_in_transactions(put):
     assert guessed.format == "fimi"
 
 
-NPY = b"\x93NUMPY\x01\x00v\x00"
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("t.csv.gz", gzip.compress(b"1,0\n0,1\n")[:-3], "a gzip file"),
+        ("t.parquet", b"PAR1" + bytes(20), "a parquet file"),
+        ("t.xlsx", EMPTY_BOOK, "a workbook (.xlsx)"),
+        ("t.png", b"\x89PNG" + bytes(20), "a PNG picture"),
+        ("t.npy", NPY + b"{" * 118, "NumPy arrays without Python objects"),
+    ],
+    ids=["gzip", "parquet", "xlsx", "png", "npy"],
+)
+def test_other_libraries_give_the_cause_and_not_the_message(put, name, content, what):
+    path = put(content, name)
+    with pytest.raises(FileError) as caught:
+        io.read(path)
+    assert str(caught.value).endswith(f"expected {what}, but it cannot be read; recreate it")
+    assert str(caught.value.__cause__)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,11 @@ import bz2
 import gzip
 import io as stdio
 import lzma
+import os
+import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -18,6 +21,7 @@ from read_files import message, table
 
 from boolweave import io
 from boolweave.data.cells import CellWords
+from boolweave.io import cells
 from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError, chunks_of_lines
 from boolweave.runtime.atomic import replacing
@@ -59,6 +63,8 @@ def test_every_spelling(put):
     content = "1,0\ntrue,FALSE\nYes,no\nY,n\n1.0,0.0\n,?\nNA,NaN\nnull,None\n"
     expected = [[1, 0]] * 5 + [[NAN, NAN]] * 3
     np.testing.assert_array_equal(table(put(content)), expected)
+    numbers = "01,+1,1.00\n00,-0,1e0\n 1 ,0.,.0\n"
+    np.testing.assert_array_equal(table(put(numbers)), [[1, 1, 1], [0, 0, 1], [1, 0, 0]])
 
 
 @pytest.mark.parametrize("name", ["many.csv", "many.parquet"])
@@ -281,6 +287,9 @@ def test_matrix_market_and_numpy(tmp_path):
     )
     (tmp_path / "bad.mtx").write_text("%%MatrixMarket matrix coordinate real general\n2 2 9\n1 1\n")
     message(tmp_path / "bad.mtx")
+    head = "%%MatrixMarket matrix coordinate real general\n"
+    (tmp_path / "bad.mtx").write_text(head + "2 3 1\n1 3 7\n")
+    assert "row 1, column 3 holds 7" in message(tmp_path / "bad.mtx")  # as the file counts
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 nonsense")
     message(tmp_path / "bad.npz")
     np.save(tmp_path / "five.npy", np.array([[5, 0]]))
@@ -331,7 +340,7 @@ def test_pictures(tmp_path):
 
 def test_no_such_file_and_folders(tmp_path):
     assert "no such file" in message(tmp_path / "nothing.csv")
-    assert "MovieLens" in message(tmp_path)
+    assert "got a folder" in message(tmp_path)
     with pytest.raises(ValueError, match="format must be one of"):
         io.read(tmp_path / "x.csv", format="xls")
 
@@ -383,3 +392,46 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
         fail()
     assert target.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["answer.csv"]
+
+
+def by_hand(names):
+    """The number of each name, and the names in the order of their first appearance."""
+    order = list(dict.fromkeys(names))
+    return [order.index(name) for name in names], [str(name) for name in order]
+
+
+@given(st.lists(st.integers(-5, 5) | st.sampled_from([2**40, -(2**40)]), max_size=30))
+def test_integers(numbers):
+    found, labels = cells.number_integers(np.array(numbers, dtype=np.int64))
+    assert (found.tolist(), labels.tolist()) == by_hand(numbers)
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdef"), min_size=1), max_size=5))
+def test_texts_in_several_parts(parts):
+    numbering = cells.Numbering()
+    found = [number for part in parts for number in numbering.number(pl.Series(part)).tolist()]
+    numbers, labels = by_hand([name for part in parts for name in part])
+    assert found == numbers
+    assert numbering.labels().tolist() == labels
+    assert len(numbering) == len(labels)
+
+
+PROGRAM = Path(__file__).parents[1] / "support" / "guarded.py"
+
+
+def guarded(first, count):
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-X", "faulthandler", PROGRAM, str(first), str(count)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no guards on Windows")
+def test_the_guards_are_there():
+    assert guarded(0, 0).returncode < 0
+
+
+@pytest.mark.slow
+def test_random_fits():
+    done = guarded(0, 80)
+    assert done.returncode == 0, f"{done.stdout[-200:]}\n{done.stderr[-3000:]}"
+    assert "done, " in done.stdout

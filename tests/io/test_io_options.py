@@ -225,7 +225,7 @@ def test_a_table_called_ratings_may_be_any_table(tmp_path):
 
 def test_a_folder_is_no_table(tmp_path):
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(FileError, match=r"folder\.csv: expected a file, .* got another folder"):
+    with pytest.raises(FileError, match=r"folder\.csv: expected a file, got a folder"):
         io.read(tmp_path / "folder.csv")
 
 

@@ -7,7 +7,7 @@ import scipy.sparse
 from read_files import message, table
 
 from boolweave import Observations
-from boolweave.io import market
+from boolweave.io import formats
 
 # ---------------------------------------------------------------- sparse matrices
 
@@ -104,9 +104,9 @@ def test_matrix_market_heads_that_do_not_fit(put, head, body, words):
     assert words in message(put(f"%%MatrixMarket matrix {head}\n{body}", "a.mtx"))
 
 
-@pytest.mark.parametrize("piece", [1, 30, market.CHUNK_BYTES])
+@pytest.mark.parametrize("piece", [1, 30, formats.CHUNK_BYTES])
 def test_matrix_market_as_scipy_reads_it(tmp_path, monkeypatch, piece):
-    monkeypatch.setattr(market, "CHUNK_BYTES", piece)
+    monkeypatch.setattr(formats, "CHUNK_BYTES", piece)
     path = tmp_path / "a.mtx"
     rng = np.random.default_rng(0)
     for n in range(60):
@@ -123,7 +123,7 @@ def test_matrix_market_as_scipy_reads_it(tmp_path, monkeypatch, piece):
         field = "pattern" if n % 12 == 3 else "real" if n % 5 == 0 else "integer"
         kept = kept.astype(float) if field == "real" else kept
         scipy.io.mmwrite(path, kept, field=field, symmetry=symmetry, comment="two\nlines")
-        found, expected = market.read_market(path), scipy.io.mmread(path)
+        found, expected = formats.read_market(path), scipy.io.mmread(path)
         assert scipy.sparse.issparse(found) == scipy.sparse.issparse(expected)
         if scipy.sparse.issparse(found):
             found, expected = found.toarray(), expected.toarray()

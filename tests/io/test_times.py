@@ -84,7 +84,7 @@ def test_movielens(tmp_path, name):
     (tmp_path / name).write_bytes(dict(tables())[name])
     expected = 881250949 + np.repeat(np.arange(5), 4)
     np.testing.assert_array_equal(read(tmp_path / name, times="4").times, expected)
-    np.testing.assert_array_equal(read(tmp_path, times="timestamp").times, expected)
+    np.testing.assert_array_equal(read(tmp_path / name, times="timestamp").times, expected)
     (tmp_path / name).rename(tmp_path / "other.txt")
     found = read(tmp_path / "other.txt", format="movielens", times="4")
     np.testing.assert_array_equal(found.times, expected)

@@ -1,6 +1,7 @@
 """Log-odds and probabilities, against their formulas."""
 
 import numpy as np
+import pytest
 
 from boolweave.model.odds import (
     HARD_BELIEF,
@@ -33,3 +34,10 @@ def test_the_stand_in_for_certainty_shows_as_infinite():
     belief = np.array([-HARD_BELIEF - 5, -2.0, 0.0, 3.0, 2 * HARD_BELIEF], dtype=np.float32)
     np.testing.assert_array_equal(with_infinities(belief), [-np.inf, -2, 0, 3, np.inf])
     assert with_infinities(belief[1:4]).base is belief
+
+
+def test_nan_is_never_returned():
+    for function in (sigmoid, with_infinities):
+        with pytest.raises(FloatingPointError, match="NaN"):
+            function(np.array([0.5, np.nan, 1e31]))
+        assert function(np.array([])).shape == (0,)

@@ -20,11 +20,6 @@ def test_help(script):
     assert done.stdout.startswith("usage: ")
 
 
-def test_the_page_about_speed_has_the_numbers_of_the_file():
-    done = run_script_here(FOLDER.parent / "scripts" / "speed_table.py", "--check")
-    assert done.returncode == 0, done.stderr
-
-
 def test_iterations_are_timed(monkeypatch):
     """The benchmark replaces a function inside the library, so that it breaks when that changes."""
     monkeypatch.syspath_prepend(FOLDER)

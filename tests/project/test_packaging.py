@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -84,6 +85,20 @@ def test_the_sdist_holds_what_its_checks_read(built):
         assert of_it <= names
     assert {"Makefile", "mkdocs.yml", ".ci/run", "docs/index.md", "README.md"} <= names
     assert not [name for name in names if "__pycache__" in name or name.startswith(".venv")]
+
+
+def test_a_tree_without_git_has_a_fixed_time(monkeypatch, tmp_path):
+    """Not that of a repository around it, and no error where git is not installed."""
+    script = load_script("build_dist")
+    if shutil.which("git"):
+        subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    tree = tmp_path / "unpacked"
+    tree.mkdir()
+    monkeypatch.setattr(script, "ROOT", tree)
+    assert script.time_of_commit() == str(script.EARLIEST)
+    (tree / ".git").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert script.time_of_commit() == str(script.EARLIEST)
 
 
 def test_builds_that_differ_are_refused(monkeypatch, tmp_path):

@@ -24,6 +24,7 @@ def visit(browser, site):
             lambda r: None if r.url.startswith(("file:", "data:")) else troubles.append(r.url),
         )
         page = context.new_page()
+        page.set_default_timeout(120_000)  # a busy machine takes long to draw a page of formulas
         page.goto((site / name).as_uri())
         return page
 

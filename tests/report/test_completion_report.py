@@ -1,13 +1,18 @@
 """The report about a completion: its numbers, and the page in a real browser."""
 
+import html
 import json
 import re
 
 import numpy as np
 import pytest
+from completions import model_of, random_ensemble, random_observations
 
 from boolweave import BooleanCompletion, Observations
-from boolweave.report.completion import ENDS, EXPLAINED, layer_facts, offsets
+from boolweave.cli.results import judged
+from boolweave.completion.ensemble import Structure
+from boolweave.facts import CompletionFacts
+from boolweave.report.contents import ENDS, EXPLAINED, layer_facts, offsets
 from boolweave.report.page import render_report, write_report
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
@@ -102,6 +107,33 @@ def test_numbers_on_the_page(model, held_out):
     assert f"{expected}.fit(data)" in page
 
 
+STRUCTURES = [
+    Structure(n_directions, n_layers, 3, 0.8, pattern)
+    for n_directions in (0, 1, 16)
+    for n_layers in (0, 1, 6)
+    for pattern in (False, True)
+]
+
+
+@pytest.mark.parametrize("tried", [STRUCTURES, STRUCTURES[1::2], [Structure(2, pattern=True)], []])
+def test_every_structure_that_can_be_chosen_has_words(tried):
+    """Models with and without the pattern of entries; a fit may end before offsets are tried."""
+    figures = {"log_loss": 0.5, "standard_error": 0.1, "accuracy": 0.7, "weight": 0, "seconds": 1}
+    names = ["blend", *(structure.name for structure in tried)] if tried else []
+    selection = [{"model": name, **figures} for name in names]
+    ensemble = random_ensemble(1, n_pattern=2 * bool(tried))
+    model = model_of(ensemble, random_observations(1), selection)
+    rows, columns = np.arange(5), np.arange(5)
+    page = render_report(model, held_out=(rows, columns, np.ones(5, dtype=np.uint8)))
+    assert f"The model is {html.escape(ensemble.name)}." in page
+    sentence = judged(CompletionFacts(model))
+    alone = {"offsets": "offsets alone", "offsets + pattern": "offsets + pattern alone"}
+    expected = next((words for name, words in alone.items() if name in names), None)
+    for text in (sentence, page):
+        assert expected is None or f"with {expected}" in text
+    assert (expected is None) == ("with offsets" not in sentence)
+
+
 @pytest.mark.browser
 def test_opened_in_a_browser(model, held_out, opened, tmp_path):
     write_report(model, tmp_path / "page.html", title=HOSTILE, held_out=held_out)
@@ -124,3 +156,19 @@ def test_opened_in_a_browser(model, held_out, opened, tmp_path):
     assert page.locator("img[src='x']").count() == 0
     page.set_viewport_size({"width": 360, "height": 740})
     page.wait_for_function("() => document.documentElement.scrollWidth <= 360")
+
+
+@pytest.mark.browser
+def test_nothing_is_cut_and_panels_are_alike(opened, tmp_path):
+    """Names of factors, and the entries in all three panels."""
+    shape = (40, 25)
+    fitted = model_of(random_ensemble(1, shape), random_observations(1, shape))
+    write_report(fitted, tmp_path / "page.html")
+    page = opened(tmp_path / "page.html")
+    names = page.locator(".card .name")
+    cut = "inputs => inputs.filter(i => i.scrollWidth > i.clientWidth).map(i => i.value)"
+    assert names.count() > 3 and names.evaluate_all(cut) == []
+    assert "Ones are more probable here." in page.locator(".card .note").all_text_contents()
+    boxes = [page.locator("#tiles canvas").nth(i).bounding_box()["width"] for i in range(3)]
+    assert boxes[0] > boxes[1] + 20  # the names of rows
+    assert boxes[1] == pytest.approx(boxes[2], abs=1)

@@ -7,11 +7,9 @@ import scipy.sparse
 from boolweave import BooleanMatrixFactorization, Observations, cover
 from boolweave.data.ones import SparseObservations
 from boolweave.datasets import make_boolean
-from boolweave.report import entries
-from boolweave.report.contents import factor_grid
-from boolweave.report.cover import lists, seen
-from boolweave.report.entries import doubtful, holes, spread
-from boolweave.report.lines import Lines
+from boolweave.report import grid as entries
+from boolweave.report.contents import cover_entries, cover_lists, factor_grid
+from boolweave.report.grid import Lines, doubtful, holes, spread
 from boolweave.report.page import render_report
 
 
@@ -49,9 +47,12 @@ def test_observed_entries_are_doubted_in_order(model, monkeypatch):
     rows, chances = table.rows_of_entries(), model.result_.probability_matrix()
     chance = chances[rows, table.indices]
     doubts = np.where(table.values == 1, 1 - chance, chance)
-    expected = np.sort(doubts)[::-1][: max((doubts > 0.5).sum(), entries.LEAST_DOUBTFUL)]
+    n_uncertain = min((doubts > entries.LEAST_DOUBT).sum(), entries.LEAST_DOUBTFUL)
+    expected = np.sort(doubts)[::-1][: max((doubts > 0.5).sum(), n_uncertain)]
     own = np.where(found.observed == 1, 1 - found.chances, found.chances)
     np.testing.assert_allclose(own, expected)
+    right = doubtful(table, lambda m, n: table.to_dense()[m, n], factor_grid(model.result_))
+    assert right is None  # the model is certain of all, and right
     # In pieces, and with a list that is full before the last of them.
     monkeypatch.setattr("boolweave.data.observations.ENTRIES_PER_CHUNK", 40)
     monkeypatch.setattr(entries, "MOST_LISTED", 60)
@@ -92,15 +93,17 @@ def test_ones_alone(model):
 def test_covers_list_what_they_change():
     grants = np.array([[1, 1, 0, np.nan], [1, 1, 1, 1], [0, 0, 1, 1]])
     found = cover(grants, n_components=1, random_state=0)
-    table = seen(found)
+    table = cover_entries(found)
     np.testing.assert_array_equal(table.to_local().to_dense(), grants)
-    (missed,) = lists(found)
+    (missed,) = cover_lists(found)
     pairs = set(zip(missed.rows.tolist(), missed.columns.tolist(), strict=True))
     assert missed.kind == "missed" and pairs == set(map(tuple, found.missed.tolist()))
     assert "These are the ones that rows lose" in render_report(found)
     sparse = cover(scipy.sparse.csr_array(np.nan_to_num(grants)), random_state=0)
-    np.testing.assert_array_equal(seen(sparse).to_local().to_dense(), np.nan_to_num(grants))
-    assert lists(sparse) == [] and "no cover has fewer factors" in render_report(sparse)
+    np.testing.assert_array_equal(
+        cover_entries(sparse).to_local().to_dense(), np.nan_to_num(grants)
+    )
+    assert cover_lists(sparse) == [] and "no cover has fewer factors" in render_report(sparse)
     nothing = cover(np.zeros((2, 2)), random_state=0)
     assert "no ones to cover" in render_report(nothing)
 

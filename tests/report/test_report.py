@@ -12,11 +12,11 @@ from sklearn.exceptions import NotFittedError
 from boolweave import BooleanMatrixFactorization, Observations, complete, factorize
 from boolweave.datasets import make_boolean
 from boolweave.engine.result import Ending
+from boolweave.facts import FactorFacts, HeldOutPredictions
 from boolweave.report import contents, words
 from boolweave.report import page as page_module
 from boolweave.report.contents import N_BINS, calibration, histogram
 from boolweave.report.grid import FULL, NOTHING
-from boolweave.report.held_out import HeldOutPredictions
 from boolweave.report.page import render_report, write_report
 
 HOSTILE = [
@@ -99,7 +99,11 @@ def test_numbers_of_a_report_are_counted_in_pieces(monkeypatch):
     monkeypatch.setattr("boolweave.report.grid.MOST_CELLS", 100)
     rows = np.resize(model.row_log_odds_, (2000, 3))
     model.result_ = replace(model.result_, observations=planted, row_log_odds=rows)
-    for numbers in (factor_facts, factor_grid, lambda model: page_module._summary(model, None)):
+    for numbers in (
+        factor_facts,
+        factor_grid,
+        lambda model: page_module._summary(FactorFacts(model)),
+    ):
         expected = numbers(model)
         tracemalloc.start()
         assert str(numbers(model)) == str(expected)
@@ -206,8 +210,7 @@ def test_the_curve_of_errors_is_drawn():
 
 
 def in_short(model, held_out=None):
-    tested = None if held_out is None else HeldOutPredictions.of(model, held_out)
-    said = words.of_factors(model, tested)
+    said = words.of_factors(FactorFacts(model, held_out))
     return " ".join(said.found), " ".join(said.sure), " ".join(said.trouble)
 
 

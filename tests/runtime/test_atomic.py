@@ -1,5 +1,6 @@
 """Files that are replaced as a whole: killed writers, and several writers at once."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -7,9 +8,11 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from boolweave import BooleanMatrixFactorization, load
+from boolweave import BooleanMatrixFactorization, Observations, load
+from boolweave.io.write import write_matrix
 from boolweave.runtime.atomic import remove_abandoned, replacing
 
 # Writes half of a file, says so, and waits to be killed.
@@ -140,3 +143,28 @@ def test_the_next_writer_may_use_the_same_name_at_once(tmp_path, monkeypatch):
     with replacing(target) as file:
         file.write(b"all")
     assert [part.read_bytes() for part in parts] == [b"of another thread"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit for the size of files")
+@pytest.mark.parametrize("kind", ["csv", "parquet", "arrow", "json", "xlsx", "npz", "png"])
+def test_an_error_of_the_disk_names_the_file(tmp_path, kind):
+    import resource
+
+    path, seen = tmp_path / f"table.{kind}", Observations.from_dense(np.eye(40))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, limits[1]))
+    try:
+        with pytest.raises(OSError) as caught:
+            write_matrix([np.eye(40)], seen, path, kind)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_errors_stay_as_they_are(tmp_path):
+    for error in (ValueError("no"), OSError("no number"), FileNotFoundError(2, "gone", "input")):
+        with pytest.raises(type(error)) as caught, replacing(tmp_path / "t.csv"):
+            raise error
+        assert caught.value is error
+    assert error.filename == "input"

@@ -1,5 +1,6 @@
 """A run with `max_time` ends with the best answer so far; the clock here counts iterations."""
 
+import warnings
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -63,6 +64,9 @@ def test_a_checkpoint_is_removed_and_the_model_is_kept(tmp_path):
 def test_the_remedy_is_more_time():
     with pytest.warns(UserWarning, match="Raise `max_time`, which is 2 seconds"):
         BooleanMatrixFactorization(3, method="max-sum", max_time=2, random_state=0).fit(PLANTED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        BooleanMatrixFactorization(3, method="max-sum", max_time=999, random_state=0).fit(PLANTED)
 
 
 @pytest.mark.parametrize("criterion", ["mdl", "heldout"])
@@ -105,7 +109,7 @@ def test_the_time_to_compile_does_not_count(monkeypatch, whole):
     assert len(event._registered["numba:compile"]) == listeners
 
 
-@pytest.mark.parametrize("wrong", [0, -1, "10", float("nan")])
+@pytest.mark.parametrize("wrong", [0, -1, "10", float("nan"), pytest.param(10**400, id="huge")])
 def test_seconds_are_above_zero(wrong):
     with pytest.raises(ValueError, match="max_time"):
         BooleanMatrixFactorization(3, max_time=wrong).fit(PLANTED)

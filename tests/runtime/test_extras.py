@@ -56,13 +56,11 @@ def test_reports(without_extras, model, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_clusters_and_remote_checkpoints(without_extras):
+def test_clusters(without_extras):
     from boolweave.distributed import DaskBooleanMatrixFactorization
 
     with pytest.raises(ImportError, match=r"needs Dask: pip install 'boolweave\[distributed\]'"):
         DaskBooleanMatrixFactorization(2).fit(TABLE)
-    with pytest.raises(ImportError, match=r"'memory://x' is a URL, which needs fsspec"):
-        BooleanMatrixFactorization(2, checkpoint="memory://x").fit(TABLE)
 
 
 def test_on_the_command_line_before_the_work(without_extras, tmp_path):

@@ -95,8 +95,8 @@ from boolweave.datasets import make_boolean
 planted = make_boolean(200, 200, 3, flip=0.1, random_state=0)
 step = loop.iterate
 
-def announced_step(backend, problem, at, damping):
-    step(backend, problem, at, damping)
+def announced_step(backend, problem, at, *options):
+    step(backend, problem, at, *options)
     if at.state.n_iter == 3:
         print("looping", flush=True)
 

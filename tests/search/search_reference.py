@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from boolweave.data.observations import Observations
-from boolweave.search.kernels.bits import pack, unpack
+from boolweave.engine.kernels.bits import pack, unpack
 from boolweave.search.kernels.factors import Tile
 from boolweave.search.table import factors_of, pack_table
 

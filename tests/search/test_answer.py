@@ -20,13 +20,14 @@ from boolweave.datasets import make_boolean
 from boolweave.search import answer
 from boolweave.search.answer import fewest_errors, in_order, without_needless
 from boolweave.search.bound import is_cheap
-from boolweave.search.searching import Options
+from boolweave.search.searching import Job, Options
+from boolweave.search.solutions import enumerated
 
 pytestmark = pytest.mark.usefixtures("little_work")
 
 
 def search(dense, n_components, **more):
-    return fewest_errors(dense.observations, dense.pack(), n_components, **more)
+    return fewest_errors(Job(dense.observations, dense.pack()), n_components, **more)
 
 
 def assert_sound(dense, n_components, found):
@@ -66,12 +67,23 @@ def test_tiny_tables_by_brute_force(n_components, xor, false_one_weight, weights
             false_one_weight=false_one_weight, xor=xor,
         )  # fmt: skip
         found, best = search(dense, n_components, seed=seed), cheapest(dense, n_components)
-        if xor and weights is not None and false_one_weight < 1:  # the search may miss it there
-            assert best - 1e-9 <= found.cost <= 1.5 * best + 0.3
-        else:
-            assert found.cost == pytest.approx(best, abs=1e-9)
+        assert found.cost == pytest.approx(best, abs=1e-9)
         if np.isfinite(false_one_weight):
             assert_sound(dense, n_components, found)
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (3, 6)])
+@pytest.mark.parametrize("xor", [False, True])
+def test_all_factors_of_tiny_tables(shape, xor):
+    for seed in range(4):
+        dense = random_table(
+            seed, shape, missing=0.1, weights="quarters", false_one_weight=0.3, xor=xor
+        )
+        for n_components in (1, 2):
+            best = enumerated(dense.pack(), n_components)
+            assert best.cost == pytest.approx(cheapest(dense, n_components), abs=1e-9)
+            assert best.cost == pytest.approx(cost_of(dense, best.X, best.Y), abs=1e-9)
+    assert enumerated(random_table(0, (9, 8), xor=xor).pack(), 3) is None  # too many
 
 
 @settings(max_examples=15)

@@ -117,6 +117,13 @@ def test_a_wide_table_is_bounded_in_blocks():
     assert 0 < lower_bound(ones, ~ones, 3, max_work=WORK) <= flips.sum()
 
 
+def test_equal_rows_of_different_weight_are_not_cheap():
+    ones = np.kron(np.eye(5), np.ones((8, 8))) > 0
+    weights = np.random.default_rng(0).random(ones.shape)
+    assert is_cheap(ones, ~ones, 3) and is_cheap(ones, ~ones, 3, 1.0, np.full(ones.shape, 2.0))
+    assert not is_cheap(ones, ~ones, 3, 1.0, weights)
+
+
 def test_what_is_cheap():
     rng = np.random.default_rng(5)
     small = rng.random((200, 12)) < 0.5

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from search_reference import bits, cost_of, few_examples, random_table, tables
 
-from boolweave.search import choosing
-from boolweave.search.choosing import choose
+from boolweave.search import starts
+from boolweave.search.starts import choose
 
 SHAPES = ((1, 6), (5, 1), (5, 6), (8, 7))
 
@@ -49,7 +49,7 @@ def test_whole_numbers_are_searched_for_where_shares_are_halves(seed, n_componen
     tiles = random_tiles(seed, (8, 7), 9)
     with pytest.MonkeyPatch.context() as patch:
         halves = []
-        patch.setattr(choosing, "_whole", lambda program, shares: halves.append(shares) or shares)
+        patch.setattr(starts, "_whole", lambda program, shares: halves.append(shares) or shares)
         choose(dense.pack(), *tiles, n_components)
     assert ((halves[0] > 0.1) & (halves[0] < 0.9)).sum() >= 4
     chosen = choose(dense.pack(), *tiles, n_components).tiles
@@ -64,7 +64,7 @@ def assert_all_tiles_stay(choice, n_tiles):
 
 @pytest.mark.parametrize("limit", ["MOST_CELLS", "MOST_NUMBERS", "MOST_STEPS"])
 def test_too_large_a_program(monkeypatch, limit):
-    monkeypatch.setattr(choosing, limit, 1)
+    monkeypatch.setattr(starts, limit, 1)
     X, Y = random_tiles(0, (8, 7))
     assert_all_tiles_stay(choose(random_table(0, (8, 7)).pack(), X, Y, 2), 7)
 

@@ -1,31 +1,32 @@
 """The curve of errors against the number of factors: what it finds, and how it ends early."""
 
 import itertools
-import sys
+from contextlib import contextmanager
 from functools import cache
 
 import numpy as np
 import pytest
-from crashing import Crash
+from crashing import Crash, fail_at_round
 
 from boolweave.data.observations import Observations
 from boolweave.datasets import make_boolean
 from boolweave.fit.judging import description_length
 from boolweave.runtime.checkpoint import Checkpoint, Recorder
-from boolweave.search import answer, curve, searching, tracing
+from boolweave.runtime.progress import Deadline
+from boolweave.search import answer, curve, searching
+from boolweave.search.curve import Curve, Point, Tracing
 from boolweave.search.result import result_of
-from boolweave.search.searching import Options
+from boolweave.search.searching import Job
 from boolweave.search.solutions import Solution
 from boolweave.search.starts import pruned
 from boolweave.search.table import pack_table
-from boolweave.search.tracing import Curve, Point, Tracing
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     """Tiny tables need no more work; no bound is computed."""
-    monkeypatch.setattr(tracing, "POOL_WORK", 3e6)
-    monkeypatch.setattr(tracing, "RANK_WORK", 2e6)
+    monkeypatch.setattr(curve, "POOL_WORK", 3e6)
+    monkeypatch.setattr(curve, "RANK_WORK", 2e6)
     monkeypatch.setattr(searching, "MOST_WORK", 1e9)
     monkeypatch.setattr(searching, "TASK_WORK", 5e6)
     monkeypatch.setattr(answer, "is_cheap", lambda *arguments: False)
@@ -35,13 +36,20 @@ def planted(shape=(40, 30), K=3, flip=0.03, **how):
     return make_boolean(*shape, K, flip=flip, random_state=K, **how)
 
 
-def search_rank(seen, false_one_weight=1.0, product="or", weights=None, **how):
-    table = pack_table(seen, false_one_weight, product, weights)
-    return curve.search_rank(seen, table, **how)
+@contextmanager
+def job(seen, false_one_weight=1.0, product="or", weights=None, max_time=None, **how):
+    with Deadline(max_time) as deadline:
+        yield Job(seen, pack_table(seen, false_one_weight, product, weights), deadline, **how)
 
 
-def trace_curve(seen, false_one_weight=1.0, **how):
-    return curve.trace_curve(seen, pack_table(seen, false_one_weight), **how)
+def search_rank(seen, ranks=None, seed=0, **how):
+    with job(seen, **how) as searched:
+        return curve.search_rank(searched, ranks, seed=seed)
+
+
+def trace_curve(seen, ranks=None, **how):
+    with job(seen, **how) as searched:
+        return curve.trace_curve(searched, ranks)
 
 
 def wrong(seen, Z):
@@ -71,7 +79,7 @@ def test_the_curve_falls_and_counts_what_it_says():
     assert (np.diff(selection.costs) <= 0).all()
     np.testing.assert_array_equal(selection.missed + selection.false_ones, selection.costs)
     np.testing.assert_array_equal(selection.ranks, np.arange(1, selection.ranks[-1] + 1))
-    assert selection.ranks[-1] >= selection.best + tracing.RANKS_BEYOND
+    assert selection.ranks[-1] >= selection.best + curve.RANKS_BEYOND
     assert selection.best == selection.ranks[selection.scores.argmin()]
     empty = np.log2(41) + np.log2(31)
     assert (np.diff(selection.scores) <= empty + 1e-9).all()
@@ -121,7 +129,7 @@ def test_entry_weights_and_the_weight_of_false_ones():
 def test_given_ranks_and_no_others():
     known = planted((12, 5), 2, 0.05)
     selection = trace_curve(known.observations, ranks=[7, 2, 2])
-    assert selection.ranks.tolist() == [2, 7]  # beyond the number of columns, too
+    assert selection.ranks.tolist() == [2, 4]  # no more than there are different columns
     assert selection.costs[1] == 0 == selection.missed[1]
 
 
@@ -144,7 +152,7 @@ def test_it_depends_neither_on_threads_nor_on_the_seed():
 
 def test_long_steps_are_filled_in_beside_the_best(monkeypatch):
     known = planted((60, 50), 5, 0.02)
-    monkeypatch.setattr(tracing, "STEP", 1)  # each time twice as many
+    monkeypatch.setattr(curve, "STEP", 1)  # each time twice as many
     selection = trace_curve(known.observations)
     assert selection.best == 5
     assert {4, 5, 6} <= set(selection.ranks.tolist())
@@ -155,7 +163,7 @@ def test_no_rank_is_worse_than_what_was_found_below():
     """Better factors that are added later hold for the ranks above, too."""
     known = planted((40, 30), 3, 0.03)
     table = pack_table(known.observations)
-    traced = Curve(known.observations, table, Tracing(), None, 1, None, Recorder())
+    traced = Curve(Job(known.observations, table), Tracing())
     traced.trace([1, 3, 5])
     before = traced.selection()
     seen = known.observations.to_dense().astype(np.uint8)
@@ -176,31 +184,17 @@ def test_no_rank_is_worse_than_what_was_found_below():
 
 def test_time_ends_it():
     known = planted((60, 50), 4, 0.1)
-    selection, found = search_rank(known.observations, options=Options(max_time=1e-6))
+    selection, found = search_rank(known.observations, max_time=1e-6)
     assert selection.ranks.tolist() == [1] and not selection.interrupted
     assert len(found.Y) == 1
     given = trace_curve(known.observations, ranks=[3, 5], max_time=1e-6)
     assert given.ranks.tolist() == [3]
 
 
-def fail_at(monkeypatch, module, number, error):
-    """Let one of the waits for the tasks of a round fail, counted by the module that waits."""
-    wait, left = searching.wait, [number]
-
-    def wait_or_fail(*arguments, **options):
-        left[0] -= sys._getframe(2).f_globals["__name__"] == module.__name__
-        if left[0] == 0:
-            left[0] = -1
-            raise error
-        return wait(*arguments, **options)
-
-    monkeypatch.setattr(searching, "wait", wait_or_fail)
-
-
-@pytest.mark.parametrize(("module", "number"), [(searching, 1), (searching, 4), (tracing, 4)])
+@pytest.mark.parametrize(("module", "number"), [(searching, 1), (searching, 4), (curve, 4)])
 def test_ctrl_c_judges_the_ranks_so_far(monkeypatch, module, number):
     known = planted((40, 30), 4, 0.1)
-    fail_at(monkeypatch, module, number, KeyboardInterrupt)
+    fail_at_round(monkeypatch, number, KeyboardInterrupt, of=module)
     selection, found = search_rank(known.observations)
     assert selection.interrupted and found.interrupted
     assert selection.best in selection.ranks
@@ -222,13 +216,13 @@ def undisturbed():
     return seen, *search_rank(seen)
 
 
-@pytest.mark.parametrize(("module", "number"), [(searching, 4), (tracing, 3), (tracing, 12)])
+@pytest.mark.parametrize(("module", "number"), [(searching, 4), (curve, 3), (curve, 12)])
 def test_it_goes_on_after_a_crash(tmp_path, module, number):
     seen, whole, answered = undisturbed()
     place = Checkpoint(tmp_path, interval=0, share=1)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Crash):
         patch.setattr(Recorder, "save_if_due", Recorder.save)
-        fail_at(patch, module, number, Crash)
+        fail_at_round(patch, number, of=module)
         search_rank(seen, recorder=Recorder(place, seen))
     assert list(tmp_path.iterdir())
     recorder = Recorder(place, seen)
@@ -242,7 +236,7 @@ def test_a_state_of_another_table_is_refused(tmp_path):
     seen, other = planted((40, 30)).observations, planted((41, 30)).observations
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Crash):
         patch.setattr(Recorder, "save_if_due", Recorder.save)
-        fail_at(patch, tracing, 3, Crash)
+        fail_at_round(patch, 3, of=curve)
         trace_curve(seen, recorder=Recorder(tmp_path, seen))
     with pytest.raises(ValueError, match="expected factors of this table"):
         trace_curve(other, recorder=Recorder(tmp_path, seen))

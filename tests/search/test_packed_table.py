@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from search_reference import Dense, few_examples, random_table, tables
 
+from boolweave.engine.kernels.bits import pack, unpack
 from boolweave.search import table as packing
-from boolweave.search.kernels.bits import pack, unpack
 from boolweave.search.table import bits_of, factors_of, pack_table, shape_of, transposed
 
 

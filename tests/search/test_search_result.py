@@ -15,7 +15,8 @@ def answer(X, Y, **more):
     K = X.shape[1]
     plain = {
         "cost": 3.0, "bound": 1.0, "stability": np.ones(K), "redundancy": np.arange(K) * 1.0,
-        "n_searches": 3, "n_rounds": 5, "interrupted": False, "history": np.array([9.0, 3.0]),
+        "n_searches": 3, "n_rounds": 5, "interrupted": False, "passed": False,
+        "history": np.array([9.0, 3.0]),
     }  # fmt: skip
     return SimpleNamespace(X=X, Y=Y, **{**plain, **more})
 
@@ -63,7 +64,7 @@ def test_the_channel_and_the_log_posterior(product):
 
 def test_endings():
     X, Y, seen = random_problem(0)
-    assert result_of(answer(X, Y), seen, in_time=False).ending is Ending.OUT_OF_TIME
+    assert result_of(answer(X, Y, passed=True), seen).ending is Ending.OUT_OF_TIME
     assert result_of(answer(X, Y, interrupted=True), seen).interrupted
 
 
@@ -71,7 +72,7 @@ def test_one_search_that_was_cut_short_says_nothing_about_stability():
     X, Y, seen = random_problem(0)
     cut = {"n_searches": 1, "interrupted": True}
     assert result_of(answer(X, Y, **cut), seen).stability is None
-    assert result_of(answer(X, Y, n_searches=1), seen, in_time=False).stability is None
+    assert result_of(answer(X, Y, n_searches=1, passed=True), seen).stability is None
     assert result_of(answer(X, Y, interrupted=True), seen).stability is not None
     assert result_of(answer(X, Y, n_searches=1), seen).stability is not None
 

@@ -4,13 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from crashing import Crash
+from crashing import Crash, fields_of
 from search_reference import assert_same, random_table
 
 from boolweave.runtime.archives import write_arrays
 from boolweave.runtime.checkpoint import Recorder
 from boolweave.search.answer import fewest_errors
-from boolweave.search.searching import Options
+from boolweave.search.searching import Job, Options
 
 pytestmark = pytest.mark.usefixtures("little_work")
 
@@ -31,10 +31,9 @@ def run(place, crash_after=None, n_components=2, told=None):
         if number == crash_after:
             raise Crash
 
-    return fewest_errors(
-        TABLE.observations, TABLE.pack(), n_components, seed=1, report=report,
-        recorder=Recorder(place, TABLE.observations), options=Options(n_init=2),
-    )  # fmt: skip
+    recorder = Recorder(place, TABLE.observations)
+    job = Job(TABLE.observations, TABLE.pack(), report=report, recorder=recorder)
+    return fewest_errors(job, n_components, Options(n_init=2), seed=1)
 
 
 def stop(place, n_rounds=7):
@@ -84,15 +83,15 @@ REFUSED = "does not fit this version of boolweave"
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("kept", 3), ("kept", {"list": []}), ("winners", {"list": [1.0]}), ("found", None),
+        ("kept", 3), ("kept", []), ("winners", [1.0]), ("found", None),
         ("best", None), ("best", "good"), ("is_last", 1), ("n_rounds", -1), ("n_rounds", "two"),
         ("n_quiet", 0.5), ("n_batches", None), ("work", float("nan")), ("work", -1.0),
-        ("work_before", "much"), ("chooses", None), ("history", {"list": ["a"]}),
+        ("work_before", "much"), ("chooses", None), ("history", ["a"]),
     ],
 )  # fmt: skip
 def test_a_damaged_state(tmp_path, field, value):
     arrays, header = stop(tmp_path, 3)
-    (state,) = [parts for name, parts in header["objects"] if name == "Searching"]
+    (state,) = fields_of(header, "Searching")
     assert field in state
     state[field] = value
     put(tmp_path, arrays, header)
@@ -113,8 +112,7 @@ CHANGES = {
 @pytest.mark.parametrize("field", ["X", "Y", "covered"])
 def test_damaged_solutions(tmp_path, field, change):
     arrays, header = stop(tmp_path, 3)
-    solutions = [parts for name, parts in header["objects"] if name == "Solution"]
-    name = solutions[0][field]["array"]
+    name = fields_of(header, "Solution")[0][field]["array"]
     put(tmp_path, {**arrays, name: CHANGES[change](arrays[name])}, header)
     with pytest.raises(ValueError, match=REFUSED):
         run(tmp_path)
@@ -123,9 +121,8 @@ def test_damaged_solutions(tmp_path, field, change):
 @pytest.mark.parametrize("cost", [0.25, float("nan"), "low", 3])
 def test_a_solution_with_another_cost(tmp_path, cost):
     arrays, header = stop(tmp_path, 3)
-    for name, parts in header["objects"]:
-        if name == "Solution":
-            parts["cost"] = cost
+    for fields in fields_of(header, "Solution"):
+        fields["cost"] = cost
     put(tmp_path, arrays, header)
     with pytest.raises(ValueError, match=REFUSED):
         run(tmp_path)

@@ -1,21 +1,33 @@
 """The course of a search: threads, seeds, when it ends, and what it says on the way."""
 
+from itertools import count
+
 import numpy as np
 import pytest
+from crashing import fail_at_round
 from search_reference import assert_same, cost_of, random_table
 
+from boolweave.runtime import progress
 from boolweave.runtime.checkpoint import Recorder
+from boolweave.runtime.progress import Deadline
 from boolweave.search import searching
 from boolweave.search.answer import fewest_errors
-from boolweave.search.searching import Options, Search, Searching
+from boolweave.search.searching import Job, Options, Search, Searching
 
 pytestmark = pytest.mark.usefixtures("little_work")
 
 TABLE = random_table(5, (14, 12), missing=0.05)
 
 
-def search(dense=TABLE, n_components=3, **more):
-    return fewest_errors(dense.observations, dense.pack(), n_components, **more)
+def search(dense=TABLE, n_components=3, options=None, seed=0, max_time=None, **how):
+    with Deadline(max_time) as deadline:
+        job = Job(dense.observations, dense.pack(), deadline, **how)
+        return fewest_errors(job, n_components, options or Options(), seed)
+
+
+def run_search(options, seed=0):
+    """The state of a search at its end."""
+    return Search(Job(TABLE.observations, TABLE.pack()), 3, options, seed).run(Searching())
 
 
 # ---------------------------------------------------------------- threads and seeds
@@ -33,12 +45,7 @@ def test_any_number_of_threads_finds_the_same(kind):
 
 def test_a_seed_finds_the_same_again_and_another_one_begins_elsewhere():
     assert_same(search(seed=1), search(seed=1))
-    first = [
-        searching.Search(
-            TABLE.observations, TABLE.pack(), 3, Options(n_init=1), seed
-        ).run(Searching()).history[0]
-        for seed in range(6)
-    ]  # fmt: skip
+    first = [run_search(Options(n_init=1), seed).history[0] for seed in range(6)]
     assert len(set(first)) > 1
 
 
@@ -62,7 +69,7 @@ def test_independent_searches_end_when_some_agree():
 def test_the_work_is_limited(monkeypatch):
     monkeypatch.setattr(searching, "PATIENCE", 10**6)
     options = Options(most_work=4e7)
-    at = Search(TABLE.observations, TABLE.pack(), 3, options, 0).run(Searching())
+    at = run_search(options)
     assert at.n_rounds < 10**4
     assert 1 <= len(at.winners) <= searching.MOST_SEARCHES
     # The work of one round comes on top.
@@ -84,7 +91,7 @@ def test_the_best_cost_never_rises():
 @pytest.mark.parametrize("max_time", [1e-9, 0.05])
 def test_an_answer_comes_however_short_the_time_is(monkeypatch, max_time):
     monkeypatch.setattr(searching, "PATIENCE", 10**6)
-    found = search(options=Options(max_time=max_time))
+    found = search(max_time=max_time)
     assert found.cost == cost_of(TABLE, found.X, found.Y)
     assert found.n_rounds >= 1
     assert not found.interrupted
@@ -98,10 +105,9 @@ def test_a_limit_of_time_replaces_that_of_work(monkeypatch):
     def clock():
         return 1e9 if len(rounds) > 60 else 0.0
 
-    monkeypatch.setattr(searching.time, "monotonic", clock)
+    monkeypatch.setattr(progress.time, "monotonic", clock)
     found = search(
-        options=Options(max_time=1e6, most_work=1.0),
-        report=lambda *at: rounds.append(at),
+        options=Options(most_work=1.0), max_time=1e6, report=lambda *at: rounds.append(at)
     )
     monkeypatch.undo()
     assert len(rounds) == found.n_rounds > 60
@@ -121,50 +127,23 @@ def test_reports_tell_how_far_it_is():
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("place", ["wait", "report", "save"])
+@pytest.mark.parametrize("place", ["wait", "first wait", "report", "save"])
 def test_an_interrupted_search_returns_the_best_so_far(monkeypatch, place, n_jobs):
-    n_calls = []
+    n_rounds, n_calls, recorder = 1 if place == "first wait" else 3, count(1), Recorder()
 
-    def count():
-        n_calls.append(place)
-        if len(n_calls) == 3:
+    def interrupt(*arguments):
+        if next(n_calls) == n_rounds:
             raise KeyboardInterrupt
 
-    wait = searching.wait
-
-    def interrupted_wait(futures, timeout=None):
-        count()
-        return wait(futures, timeout)
-
-    def report(*at):
-        if place == "report":
-            count()
-
-    if place == "wait":
-        monkeypatch.setattr(searching, "wait", interrupted_wait)
-    recorder = Recorder()
+    if "wait" in place:
+        fail_at_round(monkeypatch, n_rounds, KeyboardInterrupt)
     if place == "save":
-        monkeypatch.setattr(recorder, "save_if_due", count)
+        monkeypatch.setattr(recorder, "save_if_due", interrupt)
+    report = interrupt if place == "report" else None
     found = search(n_jobs=n_jobs, report=report, recorder=recorder)
-    assert found.interrupted
-    assert found.n_rounds == 3
+    assert found.interrupted and not found.passed
+    assert found.n_rounds == n_rounds
     assert found.cost == cost_of(TABLE, found.X, found.Y) <= found.history[-1]
-
-
-def test_interrupted_in_the_first_round(monkeypatch):
-    wait, n_calls = searching.wait, []
-
-    def interrupted_wait(futures, timeout=None):
-        n_calls.append(1)
-        if len(n_calls) == 1:
-            raise KeyboardInterrupt
-        return wait(futures, timeout)
-
-    monkeypatch.setattr(searching, "wait", interrupted_wait)
-    found = search()
-    assert found.interrupted
-    assert found.n_rounds == 1
-    assert found.cost == cost_of(TABLE, found.X, found.Y)
 
 
 def test_interrupted_before_there_is_anything(monkeypatch):

@@ -88,7 +88,7 @@ def run_process(
     """The same in a process of its own."""
     words = [sys.executable, "-m", "boolweave", *map(str, arguments)]
     return subprocess.run(
-        words, cwd=cwd, input=stdin, capture_output=True, timeout=240, text=text, check=False
+        words, cwd=cwd, input=stdin, capture_output=True, timeout=500, text=text, check=False
     )
 
 

@@ -2,14 +2,17 @@
 
 import os
 import random
+import sys
 import warnings
 from itertools import count
 
 import pytest
 
 from boolweave import BooleanMatrixFactorization
+from boolweave.completion.tasks import Runner
 from boolweave.engine import loop
 from boolweave.runtime.checkpoint import Recorder
+from boolweave.runtime.progress import Deadline
 
 
 class Crash(Exception):
@@ -44,6 +47,39 @@ def before_step(monkeypatch, n, action):
     monkeypatch.setattr(loop, "iterate", watched)
 
 
+def after_task(monkeypatch, n, action):
+    """Let a completion do something after its n-th task."""
+    run, calls = Runner.__call__, count(1)
+
+    def watched(*arguments):
+        for answer in run(*arguments):
+            if next(calls) == n:
+                action()
+            yield answer
+
+    monkeypatch.setattr(Runner, "__call__", watched)
+
+
+def fail_at_round(monkeypatch, number, error=Crash, of=None):
+    """Let the wait for one round of a search fail, or press Ctrl-C during it.
+
+    The waits of the module `of` are counted; by default, all of them.
+    """
+    wait, left = Deadline.wait, number
+
+    def wait_or_fail(deadline, running):
+        nonlocal left
+        left -= of is None or sys._getframe(1).f_globals["__name__"] == of.__name__
+        if left == 0:
+            left = -1
+            if error is not KeyboardInterrupt:
+                raise error
+            deadline.interrupted = deadline.stop[0] = True
+        wait(deadline, running)
+
+    monkeypatch.setattr(Deadline, "wait", wait_or_fail)
+
+
 def crash_now_and_then(monkeypatch, seed, longest=60):
     """Let the engine fail after a random number of steps, and again after it was called anew."""
     dice = random.Random(seed)
@@ -67,3 +103,20 @@ def stopped(observations, checkpoint, n_steps=27, **parameters):
         with pytest.raises(Crash):
             fitted(observations, {}, checkpoint=checkpoint, **parameters)
     return sorted(os.listdir(checkpoint)) if os.path.isdir(checkpoint) else []
+
+
+def _objects_in(node):
+    """All objects in the tree of a checkpoint: their classes and their fields."""
+    if isinstance(node, list):
+        for item in node:
+            yield from _objects_in(item)
+    elif isinstance(node, dict):
+        for name, content in node.items():
+            if isinstance(content, dict):
+                yield name, content
+                yield from _objects_in(list(content.values()))
+
+
+def fields_of(header, kind):
+    """The fields of the objects of a class, as the header of a checkpoint holds them."""
+    return [fields for name, fields in _objects_in(header["frames"]) if name == kind]

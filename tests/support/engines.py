@@ -8,13 +8,12 @@ import numpy as np
 from boolweave.engine import loop
 from boolweave.engine.backend import State
 from boolweave.engine.floats import FloatBackend, FloatMessages, pack, unpack
-from boolweave.engine.integer_blocks import code_for
-from boolweave.engine.integer_sums import IntegerMessages, unit_of
-from boolweave.engine.integers import IntegerBackend
+from boolweave.engine.integers import IntegerBackend, IntegerMessages
+from boolweave.engine.quantization import quantization_for
 
 __all__ = [
-    "backend_of", "beliefs", "code_for", "init", "init_from", "log_posterior", "make_problem",
-    "messages_of", "pack", "run", "state_from_messages", "step", "to_sum_product", "unpack",
+    "backend_of", "beliefs", "init", "init_from", "log_posterior", "make_problem", "messages_of",
+    "pack", "quantization_for", "run", "state_from_messages", "step", "to_sum_product", "unpack",
     "with_model",
 ]  # fmt: skip
 
@@ -89,7 +88,7 @@ def messages_of(problem, state):
 
 
 def _from_integers(problem, semiring, packed):
-    unit = np.float32(unit_of(problem.code, semiring))
+    unit = np.float32(problem.quantization.unit_in(semiring))
     parts = [np.zeros((0, problem.n_components), dtype=np.float32)]
     for block, array in zip(problem.blocks, packed, strict=True):
         values = block.from_lanes(array).astype(np.float32)

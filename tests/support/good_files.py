@@ -16,10 +16,10 @@ import boolweave
 import boolweave.datasets
 from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.engine import loop
+from boolweave.runtime.archives import write_arrays
 from boolweave.runtime.checkpoint import Checkpoint, Recorder
 
 TABLE = np.array([[1, 1, 0, 0], [1, np.nan, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1], [0, 0, np.nan, 1]])
-OLD_MODEL = Path(__file__).parents[1] / "stored" / "model-version-1.npz"
 BITS = np.nan_to_num(TABLE).astype(np.uint8)
 
 
@@ -117,7 +117,6 @@ def fitted():
 
 
 def models():
-    yield "old.npz", OLD_MODEL.read_bytes()
     with tempfile.TemporaryDirectory() as folder:
         for name, model in fitted():
             path = Path(folder) / f"{name}.npz"
@@ -183,13 +182,12 @@ def codes():
 # ---------------------------------------------------------------- what once broke something
 
 
-def model_with(**changes):
-    """A model file of the first version, which had no checksum, with other arrays."""
-    with np.load(OLD_MODEL) as stored:
-        found = {name: stored[name] for name in stored.files}
-    for name, change in changes.items():
-        found[name] = change(found[name])
-    return written(lambda file: np.savez(file, **found))
+def model_with(content, name, change):
+    """The model file with another array, and the right checksum."""
+    with np.load(stdio.BytesIO(content)) as stored:
+        found = {key: stored[key] for key in stored.files if key != "checksum"}
+    found[name] = change(found[name])
+    return written(lambda file: write_arrays(file, found))
 
 
 def sparse_with(kind, **changes):
@@ -216,11 +214,13 @@ def corpus():
         yield f"{kind}-indices.npz", sparse_with(kind, indices=far)
         yield f"{kind}-indptr.npz", sparse_with(kind, indptr=far)
     yield "coo.npz", sparse_with("coo", row=far)
-    yield "model-longer.npz", model_with(column_log_odds_=lambda a: np.vstack([a, a]))
-    yield "model-nan.npz", model_with(row_log_odds_=lambda a: a * np.nan)
-    yield "model-infinite.npz", model_with(row_log_odds_=lambda a: np.full_like(a, np.inf))
-    yield "model-text.npz", model_with(components_=lambda a: a.astype(str))
-    yield "model-objects.npz", model_with(factor_stability_=lambda a: np.array(None))
+    model = dict(models())["labels.npz"]
+    for name, part, change in (
+        ("longer", "column_log_odds", lambda a: np.vstack([a, a])),
+        ("nan", "row_log_odds", lambda a: a * np.nan),
+        ("text", "row_log_odds", lambda a: a.astype(str)),
+    ):
+        yield f"model-{name}.npz", model_with(model, f"result/{part}", change)
     array = dict(arrays())["u1.npy"]
     yield "vast.npy", array.replace(b"(5, 4)", b"(9999999999999, 4)")
     yield "head.npy", array.replace(b"'shape'", b"'shap''")

@@ -81,6 +81,36 @@ def _iterate(
         )
 
 
+def printed_reference(evidence, row_prior, column_prior, six, *, damping=0.4, n_iter=200):
+    """Algorithm 1 as it is printed: yield all six arrays (M, N, K) after each iteration.
+
+    `six` are Φ, Ψ, Φ̂, Ψ̂, Γ̂ and Γ at time 0. Every array of time t + 1 follows from those of time t.
+    """
+    (M, N), K = evidence.shape, row_prior.shape[1]
+    phi, psi, phi_hat, psi_hat, gamma_hat, gamma = six
+    for _ in range(n_iter):
+        new = [np.zeros((M, N, K)) for _ in six]
+        for m, n in np.argwhere(evidence != 0):
+            for k in range(K):
+                others = [gamma_hat[m, n, j] for j in range(K) if j != k]
+                in_row = [phi[m, i, k] for i in range(N) if i != n and evidence[m, i] != 0]
+                in_column = [psi[i, n, k] for i in range(M) if i != m and evidence[i, n] != 0]
+                x, y, z = phi_hat[m, n, k], psi_hat[m, n, k], gamma[m, n, k]
+                new[0][m, n, k] = max(0, z + y) - max(0, y)
+                new[1][m, n, k] = max(0, z + x) - max(0, x)
+                new[2][m, n, k] = (1 - damping) * x + damping * (row_prior[m, k] + sum(in_row))
+                new[3][m, n, k] = (1 - damping) * y + damping * (
+                    column_prior[k, n] + sum(in_column)
+                )
+                new[4][m, n, k] = min(x + y, x, y)
+                new[5][m, n, k] = min(
+                    max(0, -max(others, default=-np.inf)),
+                    sum(max(0, other) for other in others) + evidence[m, n],
+                )
+        phi, psi, phi_hat, psi_hat, gamma_hat, gamma = new
+        yield new
+
+
 def _damped(old, new, damping):
     mixed = (1 - damping) * np.where(np.isinf(old), 0, old) + damping * new
     return np.where(np.isinf(new), new, mixed)

@@ -2,18 +2,16 @@
 
 This package holds published methods that factorize or complete Boolean matrices, and `compare`,
 which runs all of them and ours on the same folds. Nothing that our own fits need belongs here.
-Start reading with `base.py`, then a method such as `asso.py`.
+Start reading with `base.py`, then a method such as `glrm.py`.
 """
 
 from __future__ import annotations
 
-from boolweave.baselines.asso import PAPER_THRESHOLDS, Asso
 from boolweave.baselines.base import Baseline
-from boolweave.baselines.bias import BiasModel
+from boolweave.baselines.bias import BiasModel, Majority
+from boolweave.baselines.boolean_factors import PAPER_THRESHOLDS, Asso, GreConD
 from boolweave.baselines.comparison import Comparison, compare
 from boolweave.baselines.glrm import GLRM
-from boolweave.baselines.grecond import GreConD
-from boolweave.baselines.majority import Majority
 from boolweave.baselines.one_bit import OneBitCompletion
 
 __all__ = [

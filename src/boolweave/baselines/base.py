@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from boolweave.data.observations import Observations
-from boolweave.model.odds import sigmoid
+from boolweave.model.odds import sigmoid, without_nan
+from boolweave.runtime.types import Integers
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from boolweave.runtime.types import Integers
-
-    Doubles: TypeAlias = NDArray[np.float64]
+Doubles: TypeAlias = NDArray[np.float64]
 
 # Fraction of the observed entries by which a method chooses parameters that are "auto", and their
 # minimum number. If there are fewer than twice as many entries, all entries serve both purposes.
@@ -71,7 +68,7 @@ class Baseline(BaseEstimator):
 
     def predict_proba(self, rows: ArrayLike, cols: ArrayLike) -> Doubles:
         """Probability that a one is observed at each pair of positions, (len,)."""
-        return self._probability(*self._pairs(rows, cols))
+        return without_nan(self._probability(*self._pairs(rows, cols)))
 
     def predict(self, rows: ArrayLike, cols: ArrayLike) -> NDArray[np.uint8]:
         """The method's own decision at each pair of positions, (len,) of 0 and 1."""
@@ -79,7 +76,7 @@ class Baseline(BaseEstimator):
 
     # ------------------------------------------------------------ to fill in
 
-    def _fit(self, seen: Observations) -> None:
+    def _fit(self, observations: Observations) -> None:
         """Fit to checked observations and set the attributes."""
         raise NotImplementedError
 
@@ -96,15 +93,15 @@ class Baseline(BaseEstimator):
     def _observe(self, X: Any) -> Observations:
         """Check the parameters and the data, and remember the shape."""
         self._validate_params()
-        seen = Observations.from_data(X, absent=self.absent)
-        if seen.n_observed == 0:
+        observations = Observations.from_data(X, absent=self.absent)
+        if observations.n_observed == 0:
             raise ValueError(
                 f"{type(self).__name__} needs at least one observed entry, got a matrix of shape "
-                f"{seen.shape} without any"
+                f"{observations.shape} without any"
             )
-        self.shape_ = seen.shape
-        self.n_features_in_ = seen.shape[1]
-        return seen
+        self.shape_ = observations.shape
+        self.n_features_in_ = observations.shape[1]
+        return observations
 
     def _pairs(self, rows: ArrayLike, cols: ArrayLike) -> tuple[Integers, Integers]:
         """Check positions and return them as arrays of one length."""
@@ -136,18 +133,20 @@ class Baseline(BaseEstimator):
 # ---------------------------------------------------------------- held-out entries
 
 
-def hold_out(seen: Observations, random: np.random.Generator) -> tuple[Observations, Triplets]:
+def hold_out(
+    observations: Observations, random: np.random.Generator
+) -> tuple[Observations, Triplets]:
     """Split the entries into those to fit and those to choose by; tiny data serve as both."""
-    if seen.n_observed < 2 * LEAST_VALIDATION:
-        return seen, entries_of(seen)
-    share = max(VALIDATION_SHARE, LEAST_VALIDATION / seen.n_observed)
-    kept, rows, columns, values = seen.hide(share, random)
+    if observations.n_observed < 2 * LEAST_VALIDATION:
+        return observations, entries_of(observations)
+    share = max(VALIDATION_SHARE, LEAST_VALIDATION / observations.n_observed)
+    kept, rows, columns, values = observations.hide(share, random)
     return kept, Triplets(rows, columns, values)
 
 
-def entries_of(seen: Observations) -> Triplets:
+def entries_of(observations: Observations) -> Triplets:
     """All observed entries."""
-    return Triplets(seen.rows_of_entries(), seen.indices, seen.values)
+    return Triplets(observations.rows_of_entries(), observations.indices, observations.values)
 
 
 # ---------------------------------------------------------------- probabilities

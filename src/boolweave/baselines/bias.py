@@ -1,30 +1,58 @@
-"""Row and column logits: how willing each row is, and how popular each column."""
+"""The simplest models: one value for all, or a logit for each row and each column."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, Real, StrOptions
 
 from boolweave.baselines.base import (
     Baseline,
+    Doubles,
+    Triplets,
     entries_of,
     hold_out,
     share_of_ones,
     total_log_loss,
 )
+from boolweave.data.observations import Observations
 from boolweave.metrics import log_loss
 from boolweave.model.odds import log_odds, sigmoid
+from boolweave.runtime.types import Integers
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-    import scipy.sparse
+class Majority(Baseline):
+    """The more frequent observed value everywhere; the probability is the fraction of ones.
 
-    from boolweave.baselines.base import Doubles, Triplets
-    from boolweave.data.observations import Observations
-    from boolweave.runtime.types import Integers
+    Parameters
+    ----------
+    absent : {"zero", "missing"}, default="zero"
+        How to treat the entries that a sparse matrix does not store.
+
+    Examples
+    --------
+    >>> from boolweave.baselines import Majority
+    >>> Majority().fit([[1, 1], [0, 1]]).predict_proba([0], [0])
+    array([0.75])
+    """
+
+    def __init__(self, absent: Literal["zero", "missing"] = "zero") -> None:
+        self.absent = absent
+
+    def _fit(self, observations: Observations) -> None:
+        self.share_of_ones_ = observations.share_of_ones
+        self.n_components_ = 0
+
+    def _score(self, rows: Integers, columns: Integers) -> NDArray[np.float64]:
+        return np.full(len(rows), self.share_of_ones_ - 0.5)
+
+    def _probability(self, rows: Integers, columns: Integers) -> NDArray[np.float64]:
+        return np.full(len(rows), self.share_of_ones_)
+
 
 REGULARIZATIONS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
@@ -83,11 +111,11 @@ class BiasModel(Baseline):
         self.absent = absent
         self.random_state = random_state
 
-    def _fit(self, seen: Observations) -> None:
+    def _fit(self, observations: Observations) -> None:
         strength = self.regularization
         start: Doubles | None = None
         if strength == "auto":
-            kept, check = hold_out(seen, self._generator())
+            kept, check = hold_out(observations, self._generator())
             losses: dict[float, float] = {}
             for candidate in sorted(REGULARIZATIONS, reverse=True):  # each starts from the last
                 start = self._keep(solve(kept, candidate, start))
@@ -95,7 +123,7 @@ class BiasModel(Baseline):
                 losses[candidate] = log_loss(check.values, sigmoid(score))
             strength = min(REGULARIZATIONS, key=lambda candidate: losses[float(candidate)])
         self.regularization_ = float(strength)
-        self._keep(solve(seen, self.regularization_, start))
+        self._keep(solve(observations, self.regularization_, start))
         self.n_components_ = 0
 
     def _keep(self, logits: Doubles) -> Doubles:
@@ -108,7 +136,7 @@ class BiasModel(Baseline):
         return self.intercept_ + self.row_logits_[rows] + self.column_logits_[columns]
 
 
-def solve(seen: Observations, strength: float, start: Doubles | None = None) -> Doubles:
+def solve(observations: Observations, strength: float, start: Doubles | None = None) -> Doubles:
     """Intercept, row and column logits, (1 + M + N,), by Newton's method.
 
     A step solves Hessian · step = −gradient by conjugate gradients; the Hessian is never formed,
@@ -117,25 +145,27 @@ def solve(seen: Observations, strength: float, start: Doubles | None = None) -> 
     from scipy.sparse import csr_array, dia_array
     from scipy.sparse.linalg import LinearOperator, cg
 
-    entries = entries_of(seen)
-    size = 1 + sum(seen.shape)
+    entries = entries_of(observations)
+    size = 1 + sum(observations.shape)
     logits = start
     if logits is None:
         logits = np.zeros(size)
-        logits[0] = log_odds(share_of_ones(seen.values))
-    loss, gradient = loss_and_gradient(logits, entries, seen.shape, strength)
+        logits[0] = log_odds(share_of_ones(observations.values))
+    loss, gradient = loss_and_gradient(logits, entries, observations.shape, strength)
     for _ in range(MOST_STEPS):
         if np.abs(gradient).max() <= SMALL_GRADIENT:
             break
-        p = sigmoid(_log_odds(logits, entries, seen.n_rows))
-        weights = csr_array((p * (1 - p), seen.indices, seen.indptr), shape=seen.shape)
+        p = sigmoid(_log_odds(logits, entries, observations.n_rows))
+        weights = csr_array(
+            (p * (1 - p), observations.indices, observations.indptr), shape=observations.shape
+        )
         diagonal, product = _hessian(weights, strength)
         hessian = LinearOperator((size, size), matvec=product, dtype=np.float64)
         scale = dia_array((1 / diagonal[None], [0]), shape=(size, size))
         step = cg(hessian, -gradient, rtol=ROUGH_SOLUTION, maxiter=MOST_PRODUCTS, M=scale)[0]
         for _ in range(MOST_HALVINGS):
             trial = logits + step
-            new = loss_and_gradient(trial, entries, seen.shape, strength)
+            new = loss_and_gradient(trial, entries, observations.shape, strength)
             if new[0] < loss:
                 break
             step = step / 2

@@ -1,28 +1,32 @@
-"""Code that Asso and GreConD share: choice of the rank, predictions and factors of new rows."""
+"""Methods with Boolean factors that are chosen greedily: Asso and GreConD.
+
+Asso finds factors from associations between columns (Miettinen et al. 2008), GreConD factors that
+cover ones and no zero (Belohlavek and Vychodil 2010).
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
+from sklearn.utils._param_validation import Interval, Real, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from boolweave.baselines.base import Baseline, entries_of, hold_out, share_of_ones
+from boolweave.baselines.base import Baseline, Triplets, entries_of, hold_out, share_of_ones
 from boolweave.data.observations import Observations
+from boolweave.engine.kernels.bits import pack, popcount
+from boolweave.engine.kernels.jit import njit
+from boolweave.estimator.parameters import AtLeast
 from boolweave.model.products import boolean_product, product_at
+from boolweave.runtime.threads import cut
+from boolweave.runtime.types import Array, Integers
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import scipy.sparse
-    from numpy.typing import ArrayLike, NDArray
-
-    from boolweave.baselines.base import Triplets
-    from boolweave.runtime.types import Array, Integers
-
-    Bits: TypeAlias = NDArray[np.uint8]
-    Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array
+Bits: TypeAlias = NDArray[np.uint8]
+Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array
 
 Option = TypeVar("Option", float, str)
 
@@ -63,13 +67,13 @@ class BooleanFactors(TransformerMixin, Baseline):
         (rows, K) array of uint8
         """
         check_is_fitted(self, "components_")
-        seen = Observations.from_data(X, absent=self.absent)
-        if seen.n_columns != self.n_features_in_:
+        observations = Observations.from_data(X, absent=self.absent)
+        if observations.n_columns != self.n_features_in_:
             raise ValueError(
-                f"X has {seen.n_columns} features, but {type(self).__name__} was fitted with "
-                f"{self.n_features_in_}; pass the same columns in the same order"
+                f"X has {observations.n_columns} features, but {type(self).__name__} was fitted "
+                f"with {self.n_features_in_}; pass the same columns in the same order"
             )
-        return self._rows_of(seen)
+        return self._rows_of(observations)
 
     def inverse_transform(self, X: ArrayLike | None = None) -> Bits:
         """Return the Boolean product of row factors (rows, K) and the components, (rows, N).
@@ -81,17 +85,17 @@ class BooleanFactors(TransformerMixin, Baseline):
 
     # ------------------------------------------------------------ to fill in
 
-    def _greedy(self, seen: Observations, most: int, option: Any) -> tuple[Bits, Bits]:
+    def _greedy(self, observations: Observations, most: int, option: Any) -> tuple[Bits, Bits]:
         """Factors (M, K) and (K, N), K ≤ `most`, in the order in which they were chosen."""
         raise NotImplementedError
 
-    def _rows_of(self, seen: Observations) -> Bits:
+    def _rows_of(self, observations: Observations) -> Bits:
         """Row factors (rows, K) for the present components."""
         raise NotImplementedError
 
     # ------------------------------------------------------------ fitting and prediction
 
-    def _fit_best(self, seen: Observations, options: Sequence[Option]) -> Option:
+    def _fit_best(self, observations: Observations, options: Sequence[Option]) -> Option:
         """Fit with the best option, which is returned, and the best rank if it is not given.
 
         The accuracy on held-out entries decides, and the rates are counted on these entries. If
@@ -101,7 +105,7 @@ class BooleanFactors(TransformerMixin, Baseline):
         most = MOST_COMPONENTS if open_rank else int(self.n_components)
         option, rates = options[0], None
         if open_rank or len(options) > 1:
-            kept, check = hold_out(seen, self._generator())
+            kept, check = hold_out(observations, self._generator())
             best, best_rank = -1.0, most
             for candidate in options:
                 X, Y = self._greedy(kept, most, candidate)
@@ -112,9 +116,9 @@ class BooleanFactors(TransformerMixin, Baseline):
                     rates = rates_of(X[:, :rank], Y[:rank], check)
             if open_rank:
                 most = best_rank
-        X, Y = self._greedy(seen, most, option)
+        X, Y = self._greedy(observations, most, option)
         self.row_factors_, self.components_, self.n_components_ = X, Y, len(Y)
-        self.rates_ = rates or rates_of(X, Y, entries_of(seen))
+        self.rates_ = rates or rates_of(X, Y, entries_of(observations))
         return option
 
     def _decoded(self, rows: Integers, columns: Integers) -> NDArray[np.bool_]:
@@ -143,11 +147,315 @@ def prefix_accuracies(X: Bits, Y: Bits, check: Triplets) -> NDArray[np.float64]:
     return np.array(right, dtype=np.float64)
 
 
-def matrix_of(seen: Observations, entries: Array) -> Matrix:
+def matrix_of(observations: Observations, entries: Array) -> Matrix:
     """The entries as (M, N) float32, 0 where nothing was observed; sparse if there are few."""
     from scipy.sparse import csr_array
 
-    stored = (entries.astype(np.float32), seen.indices, seen.indptr)
-    matrix = csr_array(stored, shape=seen.shape)
-    dense = seen.n_observed > DENSE_SHARE * seen.n_rows * seen.n_columns
+    stored = (entries.astype(np.float32), observations.indices, observations.indptr)
+    matrix = csr_array(stored, shape=observations.shape)
+    dense = observations.n_observed > DENSE_SHARE * observations.n_rows * observations.n_columns
     return matrix.toarray() if dense else matrix
+
+
+# ---------------------------------------------------------------- Asso
+
+
+# The paper reports the best of these.
+PAPER_THRESHOLDS = (0.10, 0.31, 0.52, 0.74, 0.95)
+
+# Number of candidates that are evaluated at a time, so that the gains (M, part) fit into memory.
+PART = 512
+
+
+class Asso(BooleanFactors):
+    """Asso: factors are chosen among sets of associated columns, one candidate for each column.
+
+    Column j is associated with column i if the confidence P(j | i) reaches the threshold. Factors
+    are chosen one by one: each is the candidate that, with the rows that gain from it, adds most to
+    bonus × (ones covered) − penalty × (zeros covered).
+
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        Number of factors K; there are fewer if more would gain nothing. "auto" chooses it by the
+        accuracy on a tenth of the entries.
+    threshold : float, sequence of float or "auto", default="auto"
+        τ in (0, 1]. If there are several, the best one on held-out entries is chosen; "auto" tries
+        the five of the paper, `PAPER_THRESHOLDS`.
+    bonus, penalty : float, default=1
+        Weights of a covered one and of a covered zero.
+    absent : {"zero", "missing"}, default="zero"
+        How to treat the entries that a sparse matrix does not store.
+    random_state : int, RandomState or None
+        Random seed of the choice of held-out entries.
+
+    Attributes
+    ----------
+    row_factors_, components_ : (M, K) and (K, N) arrays of uint8
+    threshold_ : float
+    rates_ : (float, float)
+        P(o = 1) where the product is 0 and where it is 1, counted on the held-out entries, or on
+        all entries if nothing was chosen.
+
+    Notes
+    -----
+    Missing entries are ignored, both in confidences and in what is covered.
+
+    Examples
+    --------
+    >>> from boolweave.baselines import Asso
+    >>> Asso(2, threshold=0.9).fit([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1]]).components_
+    array([[1, 1, 0, 0],
+           [0, 0, 1, 1]], dtype=uint8)
+
+    New rows get the factors that they gain from:
+
+    >>> model = Asso(2, threshold=0.9).fit([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1]])
+    >>> model.transform([[1, 1, 1, 1], [0, 0, 1, 1]])
+    array([[1, 1],
+           [0, 1]], dtype=uint8)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Baseline._parameter_constraints,
+        "n_components": [AtLeast(1), StrOptions({"auto"})],
+        "threshold": [Interval(Real, 0, 1, closed="right"), "array-like", StrOptions({"auto"})],
+        "bonus": [Interval(Real, 0, None, closed="neither")],
+        "penalty": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_components: int | Literal["auto"] = "auto",
+        *,
+        threshold: float | Sequence[float] | Literal["auto"] = "auto",
+        bonus: float = 1.0,
+        penalty: float = 1.0,
+        absent: Literal["zero", "missing"] = "zero",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.threshold = threshold
+        self.bonus = bonus
+        self.penalty = penalty
+        self.absent = absent
+        self.random_state = random_state
+
+    def _fit(self, observations: Observations) -> None:
+        thresholds: tuple[float, ...] = PAPER_THRESHOLDS
+        if not isinstance(self.threshold, str):
+            thresholds = tuple(float(t) for t in np.atleast_1d(np.asarray(self.threshold)))
+            if not thresholds or min(thresholds) <= 0 or max(thresholds) > 1:
+                raise ValueError(
+                    f"threshold must be in (0, 1], one or several, got {self.threshold}"
+                )
+        self.threshold_ = self._fit_best(observations, thresholds)
+
+    def _greedy(self, observations: Observations, most: int, option: float) -> tuple[Bits, Bits]:
+        candidates = np.unique(confidences(observations) >= option, axis=0)
+        candidates = candidates[candidates.any(axis=1)]
+        gain_of_entry = self._gains(observations)
+        X, Y = (
+            np.zeros((observations.n_rows, most), np.uint8),
+            np.zeros((most, observations.n_columns), np.uint8),
+        )
+        for k in range(most):
+            best, who = 0.0, -1
+            for some in cut(len(candidates), 1, PART):
+                part = candidates[some].astype(np.float32)
+                gains = np.maximum(gain_of_entry @ part.T, 0).sum(axis=0)
+                if gains.max() > best:
+                    best, who = float(gains.max()), some.start + int(gains.argmax())
+            if who < 0:
+                return X[:, :k], Y[:k]
+            X[:, k], Y[k] = _cover(gain_of_entry, candidates[who]), candidates[who]
+        return X, Y
+
+    def _gains(self, observations: Observations) -> Matrix:
+        """The gain from covering each entry, (rows, N)."""
+        return matrix_of(observations, np.where(observations.values, self.bonus, -self.penalty))
+
+    def _rows_of(self, observations: Observations) -> Bits:
+        """Assign factors in the order in which they were chosen, each to the rows that gain."""
+        gain_of_entry = self._gains(observations)
+        X = np.zeros((observations.n_rows, len(self.components_)), np.uint8)
+        for k, members in enumerate(self.components_.astype(bool)):
+            X[:, k] = _cover(gain_of_entry, members)
+        return X
+
+
+def confidences(observations: Observations) -> NDArray[np.float32]:
+    """Fraction of the rows with a 1 in column i, and column j observed, with a 1 in j: (N, N).
+
+    Two columns that were never observed together have confidence 0, and a column with itself 1.
+    """
+    ones = matrix_of(observations, observations.values)
+    known = matrix_of(observations, np.ones(observations.n_observed))
+    both, possible = (
+        product if isinstance(product, np.ndarray) else product.toarray()
+        for product in (ones.T @ ones, ones.T @ known)
+    )
+    return np.asarray(both / np.maximum(possible, 1), dtype=np.float32)
+
+
+def _cover(gain: Matrix, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which rows (M,) gain from a factor of these columns; the gains of its entries become 0."""
+    rows = np.asarray(gain @ members.astype(np.float32) > 0)
+    if isinstance(gain, np.ndarray):
+        gain[np.ix_(rows, members)] = 0
+    else:
+        row_of_entry = np.repeat(rows, np.diff(gain.indptr))
+        gain.data[row_of_entry & members[gain.indices]] = 0
+    return rows
+
+
+# ---------------------------------------------------------------- GreConD
+
+
+class GreConD(BooleanFactors):
+    """Greedy factors on demand: formal concepts, largest gain first.
+
+    A factor is a set of columns and all rows that have ones in all of them. It is extended column
+    by column as long as it covers more ones that no other factor covers yet. The product never
+    covers a zero, and with enough factors it covers all ones.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        Number of factors K; there are fewer if all ones are covered. "auto" chooses it by the
+        accuracy on a tenth of the entries.
+    missing : {"auto", "zero", "one"}, default="auto"
+        How missing entries count while factors are extended. As ones, they let factors extend over
+        missing entries, but they are never counted as covered ones. "auto" chooses it by the
+        accuracy on a tenth of the entries.
+    absent : {"zero", "missing"}, default="zero"
+        How to treat the entries that a sparse matrix does not store.
+    random_state : int, RandomState or None
+        Random seed of the choice of held-out entries.
+
+    Attributes
+    ----------
+    row_factors_, components_ : (M, K) and (K, N) arrays of uint8
+    missing_ : {"zero", "one"}
+        Given or chosen.
+    rates_ : (float, float)
+        P(o = 1) where the product is 0 and where it is 1, counted on the held-out entries, or on
+        all entries if nothing was chosen.
+
+    Examples
+    --------
+    >>> from boolweave.baselines import GreConD
+    >>> model = GreConD(3).fit([[1, 1, 0], [1, 1, 1], [0, 0, 1]])
+    >>> model.components_
+    array([[1, 1, 0],
+           [0, 0, 1]], dtype=uint8)
+    >>> model.transform([[1, 1, 1], [1, 0, 1]])
+    array([[1, 1],
+           [0, 1]], dtype=uint8)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Baseline._parameter_constraints,
+        "n_components": [AtLeast(1), StrOptions({"auto"})],
+        "missing": [StrOptions({"auto", "zero", "one"})],
+    }
+
+    def __init__(
+        self,
+        n_components: int | Literal["auto"] = "auto",
+        *,
+        missing: Literal["auto", "zero", "one"] = "auto",
+        absent: Literal["zero", "missing"] = "zero",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.missing = missing
+        self.absent = absent
+        self.random_state = random_state
+
+    def _fit(self, observations: Observations) -> None:
+        ways = [self.missing]
+        if self.missing == "auto":
+            ways = ["zero"] if observations.is_complete else ["zero", "one"]
+        self.missing_ = self._fit_best(observations, ways)
+
+    def _greedy(self, observations: Observations, most: int, option: str) -> tuple[Bits, Bits]:
+        entries = observations.rows_of_entries(), observations.indices
+        ones = np.zeros(observations.shape, dtype=bool)
+        ones[entries] = observations.values == 1
+        allowed = np.full(observations.shape, option == "one")
+        allowed[entries] = ones[entries]
+        allowed_words, left = pack(allowed), pack(ones)  # left: the ones not covered yet
+        extents: list[NDArray[np.bool_]] = []
+        intents: list[NDArray[np.bool_]] = []
+        while len(intents) < most and left.any():
+            extent, intent = _grow(allowed, allowed_words, left)
+            if not extent.any():
+                break
+            left[extent] &= ~pack(intent[None])[0]
+            extents.append(extent)
+            intents.append(intent)
+        shape = len(extents), observations.n_rows
+        X = np.array(extents, dtype=np.uint8).reshape(shape).T
+        Y = np.array(intents, dtype=np.uint8).reshape(len(intents), observations.n_columns)
+        return np.ascontiguousarray(X), Y
+
+    def _rows_of(self, observations: Observations) -> NDArray[np.uint8]:
+        """Assign to a row the factors in all of whose columns it has ones, or missing entries.
+
+        The latter only if they count as ones. The order of the factors does not matter.
+        """
+        columns = self.components_.T.astype(np.float32)
+        if self.missing_ == "one":
+            is_in = matrix_of(observations, 1 - observations.values) @ columns == 0
+        else:
+            is_in = matrix_of(observations, observations.values) @ columns == columns.sum(axis=0)
+        return np.asarray(is_in, dtype=np.uint8)
+
+
+def _grow(
+    allowed: NDArray[np.bool_], allowed_words: NDArray[np.uint64], left: NDArray[np.uint64]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Build one concept; return its rows (M,) and its columns (N,).
+
+    The gain of a column j is the number of ones in `left` that (D ∪ {j})↓ × (D ∪ {j})↓↑ covers.
+    """
+    extent: NDArray[np.bool_] = np.ones(len(allowed), dtype=bool)
+    intent: NDArray[np.bool_] = np.zeros(allowed.shape[1], dtype=bool)
+    best = 0
+    while True:
+        gains = concept_gains(allowed_words, left, extent, intent)
+        if gains.max(initial=0) <= best:
+            return extent, intent
+        best = int(gains.max())
+        extent &= allowed[:, np.argmax(gains)]
+        intent = np.all(allowed[extent], axis=0)
+
+
+@njit(nogil=True, cache=True)
+def concept_gains(allowed, left, extent, intent):
+    """The number of ones in `left` that a concept covers with column j, (N,); 0 if it has j.
+
+    `allowed` and `left` are (M, words) bits, `extent` (M,) the rows and `intent` (N,) the columns
+    of the concept so far.
+    """
+    n_rows, n_words = allowed.shape
+    n_columns = len(intent)
+    gains = np.zeros(n_columns, np.int64)
+    closure = np.zeros(n_words, np.uint64)
+    for j in range(n_columns):
+        if intent[j]:
+            continue
+        word, bit = j // 64, np.uint64(1) << np.uint64(j % 64)
+        closure[:] = ~np.uint64(0)
+        for m in range(n_rows):
+            if extent[m] and allowed[m, word] & bit:
+                for w in range(n_words):
+                    closure[w] &= allowed[m, w]
+        total = 0
+        for m in range(n_rows):
+            if extent[m] and allowed[m, word] & bit:
+                for w in range(n_words):
+                    total += popcount(left[m, w] & closure[w])
+        gains[j] = total
+    return gains

@@ -12,13 +12,16 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boolweave.completion import BooleanCompletion
 from boolweave.data.labels import pairs
@@ -28,10 +31,10 @@ from boolweave.estimator import BooleanMatrixFactorization
 from boolweave.io.files import shortened
 from boolweave.runtime.checks import check_count
 from boolweave.runtime.extras import need
+from boolweave.runtime.progress import LOOK_AFTER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
 
 class Method(NamedTuple):
@@ -178,10 +181,13 @@ class Comparison:
         the first entries of each row, "seconds", "megabytes" and "rank".
     failures : dict of str
         The reasons why methods did not finish.
+    interrupted : bool
+        Whether Ctrl-C ended the comparison before all methods were done.
     """
 
     folds: dict[str, list[dict[str, float]]]
     failures: dict[str, str]
+    interrupted: bool = False
 
     def mean(self, method: str, measure: str) -> float:
         """Mean over the folds; NaN if a fold has no such number."""
@@ -321,6 +327,8 @@ def compare(
     Returns
     -------
     Comparison
+        Ctrl-C ends the comparison early: it then contains the methods that are done, if any, and
+        ``interrupted`` is True.
 
     Examples
     --------
@@ -337,7 +345,7 @@ def compare(
     for name in chosen:
         if name not in METHODS:
             raise ValueError(f"methods must be among {', '.join(METHODS)}, got {name!r}")
-    seen = Observations.from_data(X, absent=parameters.pop("absent", "missing"))
+    observations = Observations.from_data(X, absent=parameters.pop("absent", "missing"))
     known = set().union(*_PARAMETERS.values()) - {"method"}
     for name in parameters:
         if name not in known:
@@ -347,10 +355,10 @@ def compare(
             )
     check_count("top", top)
     if splits is None:
-        splits = seen.folds(N_FOLDS if n_folds is None else n_folds, random_state)
+        splits = observations.folds(N_FOLDS if n_folds is None else n_folds, random_state)
     elif n_folds is not None:
         raise ValueError(f"pass either n_folds or splits, but got both, n_folds={n_folds!r}")
-    roles = [_roles(split, seen, number) for number, split in enumerate(splits)]
+    roles = [_roles(split, observations, number) for number, split in enumerate(splits)]
     if not roles:
         raise ValueError("splits must hold at least one split, but got none")
     folds: dict[str, list[dict[str, float]]] = {}
@@ -358,7 +366,11 @@ def compare(
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "observations.npz"
         np.savez(
-            data, shape=seen.shape, indptr=seen.indptr, indices=seen.indices, values=seen.values
+            data,
+            shape=observations.shape,
+            indptr=observations.indptr,
+            indices=observations.indices,
+            values=observations.values,
         )
         np.save(Path(folder) / "roles.npy", roles)
         for name in chosen:
@@ -371,7 +383,12 @@ def compare(
             }
             order = Path(folder) / "job"
             order.write_bytes(pickle.dumps(job))  # parameters may be channels and arrays
-            done, failure = _run(name, order, len(roles), on_fold)
+            try:
+                done, failure = _run(name, order, len(roles), on_fold)
+            except KeyboardInterrupt:
+                if not folds:
+                    raise
+                return Comparison(folds, failures, interrupted=True)
             if failure:
                 failures[name] = failure
             else:
@@ -379,16 +396,16 @@ def compare(
     return Comparison(folds, failures)
 
 
-def _roles(split: Any, seen: Observations, number: int) -> NDArray[np.uint8]:
+def _roles(split: Any, observations: Observations, number: int) -> NDArray[np.uint8]:
     """The role of each observed entry in a split, (n_observed,): KEPT, HIDDEN or LEFT_OUT."""
     if isinstance(split, tuple) and len(split) == 4 and isinstance(split[0], Observations):
-        roles = _roles_of_tuple(split, seen, number)
+        roles = _roles_of_tuple(split, observations, number)
     else:
         given = np.asarray(split)
-        roles = np.full(seen.n_observed, KEPT, dtype=np.uint8)
+        roles = np.full(observations.n_observed, KEPT, dtype=np.uint8)
         if given.dtype == np.bool_ and given.shape != roles.shape:
             raise ValueError(
-                f"splits[{number}] must have one Boolean for each of the {seen.n_observed} "
+                f"splits[{number}] must have one Boolean for each of the {observations.n_observed} "
                 f"observed entries, but has shape {given.shape}"
             )
         if given.dtype.kind not in "biu" or given.ndim != 1:
@@ -396,10 +413,10 @@ def _roles(split: Any, seen: Observations, number: int) -> NDArray[np.uint8]:
                 f"splits[{number}] must be a tuple (kept, rows, columns, values), Booleans or "
                 f"positions of hidden entries, but got {type(split).__name__}"
             )
-        if given.dtype.kind != "b" and ((given < 0) | (given >= seen.n_observed)).any():
+        if given.dtype.kind != "b" and ((given < 0) | (given >= observations.n_observed)).any():
             raise ValueError(
-                f"splits[{number}] must hold positions from 0 to {seen.n_observed - 1}, but they "
-                f"go from {given.min()} to {given.max()}"
+                f"splits[{number}] must hold positions from 0 to {observations.n_observed - 1}, "
+                f"but they go from {given.min()} to {given.max()}"
             )
         roles[given] = HIDDEN
     for role, what in ((KEPT, "keep"), (HIDDEN, "hide")):
@@ -408,27 +425,27 @@ def _roles(split: Any, seen: Observations, number: int) -> NDArray[np.uint8]:
     return roles
 
 
-def _roles_of_tuple(split: Split, seen: Observations, number: int) -> NDArray[np.uint8]:
+def _roles_of_tuple(split: Split, observations: Observations, number: int) -> NDArray[np.uint8]:
     """The same for a tuple (kept, rows, columns, values)."""
     kept, rows, columns, values = split
-    if kept.shape != seen.shape:
+    if kept.shape != observations.shape:
         raise ValueError(
-            f"splits[{number}] must be of the table, {seen.shape[0]} x {seen.shape[1]}, but is of "
-            f"{kept.shape[0]} x {kept.shape[1]}"
+            f"splits[{number}] must be of the table, {observations.n_rows} x "
+            f"{observations.n_columns}, but is of {kept.n_rows} x {kept.n_columns}"
         )
-    roles = np.full(seen.n_observed, LEFT_OUT, dtype=np.uint8)
+    roles = np.full(observations.n_observed, LEFT_OUT, dtype=np.uint8)
     entries = {KEPT: (kept.rows_of_entries(), kept.indices, kept.values)}
-    entries[HIDDEN] = (*pairs(rows, columns, seen), np.asarray(values))
+    entries[HIDDEN] = (*pairs(rows, columns, observations), np.asarray(values))
     for role, (own_rows, own_columns, own_values) in entries.items():
-        at = entry_positions(seen, own_rows, own_columns)
-        if (at < 0).any() or (seen.values[at] != own_values).any():
+        index = entry_positions(observations, own_rows, own_columns)
+        if (index < 0).any() or (observations.values[index] != own_values).any():
             raise ValueError(
                 f"splits[{number}] must hold entries of the table with their values, but some are "
                 "different; split the same observations that are passed to compare"
             )
-        if (roles[at] != LEFT_OUT).any():
+        if (roles[index] != LEFT_OUT).any():
             raise ValueError(f"splits[{number}] keeps an entry that it hides; remove it from one")
-        roles[at] = role
+        roles[index] = role
     return roles
 
 
@@ -456,21 +473,44 @@ def _run(
         process = subprocess.Popen(
             [sys.executable, "-m", "boolweave.baselines.worker", str(job)],
             env=environment, stdout=subprocess.PIPE, stderr=errors, text=True,
+            start_new_session=True,  # Ctrl-C is for this process, which then ends the other
         )  # fmt: skip
-        assert process.stdout is not None
         folds = []
         try:
-            for line in process.stdout:
+            for line in _lines(process):
                 folds.append(json.loads(line))
                 if on_fold is not None:
                     on_fold(name, len(folds))
+                if len(folds) == n_folds:
+                    break
         finally:
             process.kill()
-            process.stdout.close()
             code = process.wait()
         if len(folds) == n_folds:
             return folds, ""
         return [], _last_line(errors) or f"the process ended with code {code}"
+
+
+def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
+    """The lines that a process prints, read in a thread, so that Ctrl-C ends waiting for them."""
+    output, lines = process.stdout, Queue[str]()
+    assert output is not None
+
+    def read() -> None:
+        with output:
+            for line in output:
+                lines.put(line)
+        lines.put("")
+
+    Thread(target=read, daemon=True).start()
+    while True:
+        try:
+            line = lines.get(timeout=LOOK_AFTER)
+        except Empty:
+            continue
+        if not line:
+            return
+        yield line
 
 
 def _last_line(file: IO[bytes]) -> str:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import scipy.sparse
 from sklearn.utils._param_validation import Interval, Real, StrOptions
 
-from boolweave.baselines import real_factors
-from boolweave.baselines.base import Baseline, hold_out, share_of_ones, total_log_loss
+from boolweave.baselines.base import (
+    Baseline,
+    Doubles,
+    entries_of,
+    hold_out,
+    share_of_ones,
+    total_log_loss,
+)
+from boolweave.baselines.glrm import scores_at
+from boolweave.data.observations import Observations
 from boolweave.estimator.parameters import AtLeast
 from boolweave.metrics import log_loss
 from boolweave.model.odds import log_odds, sigmoid
-
-if TYPE_CHECKING:
-    import scipy.sparse
-
-    from boolweave.baselines.base import Doubles
-    from boolweave.data.observations import Observations
-    from boolweave.runtime.types import Integers
+from boolweave.runtime.types import Integers
 
 # The paper reports the best of these.
 PAPER_BETAS = (0.1, 1.0, 10.0)
@@ -118,17 +121,17 @@ class OneBitCompletion(Baseline):
         self.absent = absent
         self.random_state = random_state
 
-    def _fit(self, seen: Observations) -> None:
-        self.beta_ = self._choose(seen) if self.beta == "auto" else float(self.beta)
-        self.intercept_ = self._intercept(seen)
-        found = self._solve(seen, self.beta_, None, self.max_iter, self.tol)
+    def _fit(self, observations: Observations) -> None:
+        self.beta_ = self._choose(observations) if self.beta == "auto" else float(self.beta)
+        self.intercept_ = self._intercept(observations)
+        found = self._solve(observations, self.beta_, None, self.max_iter, self.tol)
         self.left_, self.right_ = found.left, found.right
         self.n_components_ = found.left.shape[1]
         self.n_iter_ = found.n_iter
 
-    def _choose(self, seen: Observations) -> float:
+    def _choose(self, observations: Observations) -> float:
         """Choose the beta with the lowest log-loss on held-out entries, from small to large."""
-        kept, check = hold_out(seen, self._generator())
+        kept, check = hold_out(observations, self._generator())
         self.intercept_ = self._intercept(kept)
         best, beta, found = np.inf, FIRST_BETA, None
         for i in range(MOST_BETAS):
@@ -141,17 +144,22 @@ class OneBitCompletion(Baseline):
             best, beta = loss, candidate
         return float(beta)
 
-    def _intercept(self, seen: Observations) -> float:
-        return float(log_odds(share_of_ones(seen.values))) if self.offset else 0.0
+    def _intercept(self, observations: Observations) -> float:
+        return float(log_odds(share_of_ones(observations.values))) if self.offset else 0.0
 
     def _solve(
-        self, seen: Observations, beta: float, start: LowRank | None, max_iter: int, tol: float
+        self,
+        observations: Observations,
+        beta: float,
+        start: LowRank | None,
+        max_iter: int,
+        tol: float,
     ) -> LowRank:
-        radius = beta * np.sqrt(self.rank * seen.n_rows * seen.n_columns)
-        return solve(seen, radius, self.intercept_, start, max_iter, tol, self._generator())
+        radius = beta * np.sqrt(self.rank * observations.n_rows * observations.n_columns)
+        return solve(observations, radius, self.intercept_, start, max_iter, tol, self._generator())
 
     def _score(self, rows: Integers, columns: Integers) -> Doubles:
-        return self.intercept_ + real_factors.scores_at(rows, columns, self.left_, self.right_)
+        return self.intercept_ + scores_at(rows, columns, self.left_, self.right_)
 
 
 # ---------------------------------------------------------------- projected gradient
@@ -167,16 +175,16 @@ class LowRank:
 
     def scores(self, rows: Integers, columns: Integers) -> Doubles:
         """Its entries at pairs of positions."""
-        return real_factors.scores_at(rows, columns, self.left, self.right)
+        return scores_at(rows, columns, self.left, self.right)
 
 
 def solve(
-    seen: Observations, radius: float, intercept: float, start: LowRank | None, max_iter: int,
-    tol: float, random: np.random.Generator,
+    observations: Observations, radius: float, intercept: float, start: LowRank | None,
+    max_iter: int, tol: float, random: np.random.Generator,
 ) -> LowRank:  # fmt: skip
     """Minimize the log-loss within the nuclear-norm ball (Nesterov's momentum, restarted)."""
-    rows, columns, values = seen.rows_of_entries(), seen.indices, seen.values
-    n_rows, n_columns = seen.shape
+    rows, columns, values = entries_of(observations)
+    n_rows, n_columns = observations.shape
     current = start or LowRank(np.zeros((n_rows, 0)), np.zeros((n_columns, 0)))
     previous, momentum = current, 1.0
     loss = total_log_loss(intercept + current.scores(rows, columns), values)
@@ -188,7 +196,7 @@ def solve(
             np.hstack([current.right, previous.right]),
         )
         slope = sigmoid(intercept + point.scores(rows, columns)) - values
-        proposal = project(seen, point, -STEP * slope, radius, current, random)
+        proposal = project(observations, point, -STEP * slope, radius, current, random)
         new_loss = total_log_loss(intercept + proposal.scores(rows, columns), values)
         if new_loss > loss and momentum > 1:
             previous, momentum = current, 1.0  # the momentum overshot: restart it
@@ -202,14 +210,16 @@ def solve(
 
 
 def project(
-    seen: Observations, point: LowRank, change: Doubles, radius: float, near: LowRank,
+    observations: Observations, point: LowRank, change: Doubles, radius: float, near: LowRank,
     random: np.random.Generator,
 ) -> LowRank:  # fmt: skip
     """The matrix of nuclear norm ≤ radius nearest to `point` + the sparse matrix `change`."""
     from scipy.sparse import csr_array
 
-    sparse = csr_array((change, seen.indices, seen.indptr), shape=seen.shape)
-    smallest = min(seen.shape)
+    sparse = csr_array(
+        (change, observations.indices, observations.indptr), shape=observations.shape
+    )
+    smallest = min(observations.shape)
     n_values = min(near.left.shape[1] + SPARE, smallest)
     while True:
         if smallest <= SMALL or 2 * n_values > smallest:

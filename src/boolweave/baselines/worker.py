@@ -12,20 +12,16 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import boolweave
 from boolweave import baselines, metrics
 from boolweave.baselines.comparison import HIDDEN, LEFT_OUT
-from boolweave.data.observations import Observations
+from boolweave.data.observations import Observations, Split
 from boolweave.model.channel import Channel
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from boolweave.data.observations import Split
 
 # Number of groups of rows, which are left out in turn for the standard error of a single split.
 GROUPS = 20
@@ -37,12 +33,12 @@ def main() -> None:
     job = pickle.loads(Path(sys.argv[1]).read_bytes())
     with np.load(job["data"]) as stored:
         shape = (int(stored["shape"][0]), int(stored["shape"][1]))
-        seen = Observations(shape, stored["indptr"], stored["indices"], stored["values"])
+        observations = Observations(shape, stored["indptr"], stored["indices"], stored["values"])
     warnings.simplefilter("ignore")
-    _warm_up(job, seen)
+    _warm_up(job, observations)
     before = memory("VmRSS:")
     roles = np.load(job["roles"], mmap_mode="r")
-    for split in _splits(seen, roles):
+    for split in _splits(observations, roles):
         measures = measure(_make(job), *split, top=job["top"], with_errors=len(roles) == 1)
         measures["megabytes"] = max(0.0, memory("VmHWM:") - before)
         print(json.dumps(measures), file=answers, flush=True)
@@ -53,22 +49,22 @@ def _make(job: dict[str, Any]) -> Any:
     return getattr(home, job["class"])(**job["parameters"])
 
 
-def _splits(seen: Observations, roles: NDArray[np.uint8]) -> Iterator[Split]:
+def _splits(observations: Observations, roles: NDArray[np.uint8]) -> Iterator[Split]:
     """Kept and hidden entries, from the role of each entry in each split."""
     for role in roles:
         left_out = role == LEFT_OUT
-        used = seen.split(left_out)[0] if left_out.any() else seen
+        used = observations.split(left_out)[0] if left_out.any() else observations
         yield used.split(role[~left_out] == HIDDEN)
 
 
-def _warm_up(job: dict[str, Any], seen: Observations) -> None:
+def _warm_up(job: dict[str, Any], observations: Observations) -> None:
     """Compile the code of the method, so that the times do not include compilation."""
     model = _make(job)
     if hasattr(model, "n_members"):  # each member runs the same code
         model.set_params(n_members=1)
     if any(_has_shape(value) for value in job["parameters"].values()):
         # Channels and priors with the shape of this table do not fit another one.
-        model.set_params(max_iter=2, n_init=1).fit(seen)
+        model.set_params(max_iter=2, n_init=1).fit(observations)
     else:
         random = np.random.default_rng(0)
         model.fit(np.where(random.random((30, 20)) < 0.1, np.nan, random.integers(0, 2, (30, 20))))

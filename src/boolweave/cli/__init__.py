@@ -8,20 +8,18 @@ it needs when it runs, so that ``--help`` and a mistyped option are answered at 
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from typing import Annotated
 
 import typer
 
 from boolweave.cli import process
-from boolweave.cli.commands import fitting, known, models
+from boolweave.cli.commands import decoding, fitting, models
 from boolweave.cli.commands.comparing import compare
 from boolweave.cli.commands.covering import cover
 from boolweave.cli.commands.demo import demo
-from boolweave.cli.commands.exploring import explore
-from boolweave.cli.commands.ranking import rank
-from boolweave.cli.options import as_options, grouped
+from boolweave.cli.options import grouped
+from boolweave.cli.output import one_line, print_error
 from boolweave.io.files import shortened
 
 app = typer.Typer(
@@ -52,8 +50,8 @@ def _main(
 
 for _command in (
     fitting.factorize, fitting.complete, cover, models.transform, models.predict, models.recommend,
-    models.explain, rank, models.report, explore, compare, known.pools, known.group_test,
-    known.decode, fitting.info, demo,
+    models.explain, fitting.rank, models.report, fitting.explore, compare, decoding.pools,
+    decoding.group_test, decoding.decode, fitting.info, demo,
 ):  # fmt: skip
     app.command(_command.__name__.replace("_", "-"))(grouped(_command))
 
@@ -72,27 +70,22 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):  # before the command began, or after it ended
         code = process.INTERRUPTED
     except (ValueError, OSError, ImportError, MemoryError, NotImplementedError) as error:
-        _print_error(_one_line(error))
+        print_error(error)
         code = process.BAD_INPUT
     except Exception as error:
         if hasattr(error, "format_message"):  # from the argument parser; typer hides its class
             if message := error.format_message():
                 text = _with_suggestion(error, message)
                 stop = "" if text[-1] in ".?!" else "."
-                _print_error(f"{shortened(text)}{stop} See: {_help_of(error)}")
+                print_error(f"{shortened(text)}{stop} See: {_help_of(error)}")
             code = process.BAD_INPUT
         else:
-            _print_error(
-                f"internal error: {type(error).__name__}: {_one_line(error)}. This is a bug in "
+            print_error(
+                f"internal error: {type(error).__name__}: {one_line(error)}. This is a bug in "
                 "boolweave: please report it, with the output of the same command with --debug"
             )
             code = process.FAILED
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _print_error(message: str) -> None:
-    with contextlib.suppress(OSError):
-        typer.echo(f"boolweave: {message}", err=True)
 
 
 def _with_suggestion(error: Exception, message: str) -> str:
@@ -116,12 +109,3 @@ def _help_of(error: Exception) -> str:
     context = getattr(error, "ctx", None)
     command = "" if context is None or context.parent is None else f" {context.info_name}"
     return f"boolweave{command} --help"
-
-
-def _one_line(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        name = f"{shortened(str(error.filename), 300)}: " if error.filename else ""
-        return f"{name}{error.strerror[0].lower()}{error.strerror[1:]}"
-    if isinstance(error, MemoryError) and not str(error):
-        return "there is not enough memory; set a lower limit with --max-memory, or use less data"
-    return shortened(as_options(" ".join(str(error).split())))

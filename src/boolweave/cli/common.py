@@ -19,7 +19,11 @@ from boolweave.cli.options import (
     as_options,
 )
 from boolweave.cli.output import print_message
-from boolweave.cli.process import without_panic_reports
+from boolweave.cli.process import (
+    interruptions_deferred,
+    interruptions_ignored,
+    without_panic_reports,
+)
 from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
@@ -37,8 +41,8 @@ if TYPE_CHECKING:
 
 # Seconds. The model of a fit that took this long is kept even if the answer cannot be written.
 WORTH_KEEPING = 60.0
-# Seconds within which a scheduler must answer.
-SCHEDULER_TIMEOUT = 10.0
+# Seconds within which a scheduler must answer, and within which local workers must have started.
+SCHEDULER_TIMEOUT, WORKERS_TIMEOUT = 10.0, 300.0
 
 # How a user can change the way in which columns were encoded.
 ENCODING = (
@@ -61,10 +65,15 @@ def command_line() -> str:
 
 
 def read_input(
-    source: str | list[str], how: ReadingOptions, quiet: bool, absent: Absent = "zero",
-    max_memory: str | None = None, times: str | None = None, zeros: Zeros = "exact",
+    source: str | list[str],
+    how: ReadingOptions,
+    quiet: bool,
+    absent: Absent = "zero",
+    max_memory: str | None = None,
+    times: str | None = None,
+    zeros: Zeros = "exact",
     keep: bool = False,
-) -> Reading:  # fmt: skip
+) -> Reading:
     """Read the input and report how it was understood."""
     from boolweave import io
     from boolweave.fit.memory import in_bytes
@@ -119,7 +128,7 @@ def _names(text: str | None) -> tuple[str, ...]:
 def _check_rules(encode: str) -> None:
     """Check --encode before the file is read."""
     if encode not in ("auto", "never", "always"):
-        from boolweave.encoding.rules import parse_rules
+        from boolweave.encoding.choosing import parse_rules
 
         try:
             parse_rules(encode)
@@ -172,30 +181,67 @@ def client_of(where: Cluster, quiet: bool) -> Iterator[Client | None]:
         raise ValueError("--scheduler and --local-cluster cannot be combined: give one of them")
     option = "--scheduler" if where.scheduler is not None else "--local-cluster"
     need("distributed", option)
-    from distributed import Client, LocalCluster
+    from boolweave.runtime.cluster import ClusterLost
 
     with ExitStack() as stack:
-        if where.scheduler is not None:
-            try:
-                client = stack.enter_context(Client(where.scheduler, timeout=SCHEDULER_TIMEOUT))
-            except (OSError, TimeoutError, ValueError) as error:
-                reason = (str(error).splitlines() or [type(error).__name__])[0]
-                raise ValueError(
-                    f"--scheduler: no answer from {where.scheduler} ({reason}); is it the address "
-                    "of a running dask scheduler?"
-                ) from None
-            if not client.scheduler_info(n_workers=-1)["workers"]:
-                raise ValueError(
-                    f"--scheduler: {where.scheduler} has no workers; start some with: dask worker "
-                    f"{where.scheduler}"
-                )
-        else:
-            cluster = stack.enter_context(
-                LocalCluster(n_workers=where.local_cluster, threads_per_worker=1, processes=True)
-            )
-            client = stack.enter_context(Client(cluster))
-        print_message(f"dashboard: {client.dashboard_link}", quiet)
-        yield client
+        try:
+            if where.scheduler is not None:
+                client = _client_at(where.scheduler, stack)
+            else:
+                assert where.local_cluster is not None
+                client = _local_client(where.local_cluster, stack)
+            print_message(f"dashboard: {client.dashboard_link}", quiet)
+            yield client
+        except ClusterLost as error:
+            raise ConnectionError(f"{option}: {error}") from None
+        finally:
+            with interruptions_ignored():  # the fit has ended, and no process must be left
+                stack.close()
+
+
+def _client_at(scheduler: str, stack: ExitStack) -> Client:
+    """Connect to a scheduler, which must have workers."""
+    from distributed import Client
+
+    try:
+        client = stack.enter_context(Client(scheduler, timeout=SCHEDULER_TIMEOUT))
+    except (OSError, TimeoutError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(
+            f"--scheduler: no answer from {scheduler} ({reason}); is it the address of a running "
+            "dask scheduler?"
+        ) from None
+    if not client.scheduler_info(n_workers=-1)["workers"]:
+        raise ValueError(
+            f"--scheduler: {scheduler} has no workers; start some with: dask worker {scheduler}"
+        )
+    return client
+
+
+def _local_client(n_workers: int, stack: ExitStack) -> Client:
+    """Start processes on this machine, which end with the stack, also if Ctrl-C interrupts that.
+
+    They do not receive the Ctrl-C of the terminal, and this process gets it when it can end them.
+    """
+    import warnings
+
+    from distributed import Client, LocalCluster
+
+    with interruptions_deferred(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the usual port of the dashboard may be taken
+        cluster = stack.enter_context(
+            LocalCluster(n_workers=0, threads_per_worker=1, processes=True, silence_logs="CRITICAL")
+        )
+        client = stack.enter_context(Client(cluster))
+        cluster.scale(n_workers)
+    try:
+        client.wait_for_workers(n_workers, timeout=WORKERS_TIMEOUT)
+    except TimeoutError:
+        raise TimeoutError(
+            f"--local-cluster: {n_workers} workers did not start within {WORKERS_TIMEOUT:.0f} s; "
+            "try fewer"
+        ) from None
+    return client
 
 
 def check_factor_options(
@@ -208,7 +254,8 @@ def check_factor_options(
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.estimator.parameters import with_objective
 
-    chosen = with_objective(how.parameters(), objective)
+    defaults = BooleanMatrixFactorization().get_params(deep=False)
+    chosen = with_objective(how.parameters(), defaults, objective)
     if where.is_used:
         chosen["objective"] = how.objective or "posterior"
     with parameters_as_options():
@@ -231,9 +278,11 @@ def zeros_of(chosen: dict[str, Any], where: Cluster = HERE) -> Zeros:
 def check_completion_options(how: Fitting, more: Completing) -> None:
     """Check the parameters of a completion before a file is read."""
     from boolweave.completion import BooleanCompletion
+    from boolweave.functions import without_defaults
 
     with parameters_as_options():
-        BooleanCompletion(**how.parameters(), **more.parameters())._validate_params()
+        chosen = without_defaults(how.parameters())
+        BooleanCompletion(**chosen, **more.parameters())._validate_params()
 
 
 @contextmanager
@@ -263,9 +312,12 @@ def parameters_as_options() -> Iterator[None]:
 
 
 def fit_factors(
-    observations: Seen, how: Fitting, quiet: bool, where: Cluster,
+    observations: Seen,
+    how: Fitting,
+    quiet: bool,
+    where: Cluster,
     objective: Literal["errors", "posterior"] = "posterior",
-) -> BooleanMatrixFactorization:  # fmt: skip
+) -> BooleanMatrixFactorization:
     """Fit factors, with progress on a terminal.
 
     On a single machine, `objective` is the default where no option sets it.
@@ -276,7 +328,8 @@ def fit_factors(
     chosen = how.parameters() | {"verbose": 0 if quiet else 1}
     with client_of(where, quiet) as client, warnings_as_lines(quiet):
         if client is None:
-            model = BooleanMatrixFactorization(**with_objective(chosen, objective))
+            defaults = BooleanMatrixFactorization().get_params(deep=False)
+            model = BooleanMatrixFactorization(**with_objective(chosen, defaults, objective))
             model.fit(observations)
         else:
             from boolweave.distributed import DaskBooleanMatrixFactorization
@@ -292,8 +345,9 @@ def fit_completion(
 ) -> BooleanCompletion:
     """Fit a completion, with progress on a terminal."""
     from boolweave.completion import BooleanCompletion
+    from boolweave.functions import without_defaults
 
-    chosen = how.parameters() | more.parameters() | {"verbose": 0 if quiet else 1}
+    chosen = without_defaults(how.parameters()) | more.parameters() | {"verbose": 0 if quiet else 1}
     with client_of(where, quiet) as client, warnings_as_lines(quiet):
         model = BooleanCompletion(client=client, **chosen).fit(observations.to_local())
     model.client = None  # the cluster is not needed any more
@@ -341,7 +395,7 @@ def not_lost(fitted: Model, began: float, model: Path | None) -> Iterator[None]:
                 kept.parent.rmdir()
             else:
                 print_message(
-                    f"the answer could not be written; the fitted model is saved in {kept}", False
+                    f"not everything could be written; the fitted model is saved in {kept}", False
                 )
         raise
 
@@ -360,9 +414,11 @@ def load_model(path: Path) -> Model:
 
 
 def find_positions(
-    seen: ObservedEntries, wanted: Sequence[str], axis: Literal["row", "column"],
+    seen: ObservedEntries,
+    wanted: Sequence[str],
+    axis: Literal["row", "column"],
     source: str | None = None,
-) -> Positions:  # fmt: skip
+) -> Positions:
     """Find rows or columns by label, or by number (from 1) if there are no labels.
 
     Error messages name `source`, the file that holds the names.
@@ -425,7 +481,7 @@ def read_new_rows(model: Model, source: str, how: ReadingOptions, quiet: bool) -
         if len(absent):
             names = listed(expected[absent].tolist(), 4)
             print_message(f"{source}: lacks columns of the model ({len(absent)}): {names}", quiet)
-    return Observations.from_triples(
-        new.rows_of_entries(), place[new.indices], new.values,
-        shape=(new.n_rows, fitted.n_columns), row_labels=new.row_labels, column_labels=expected,
-    )  # fmt: skip
+    entries = new.rows_of_entries(), place[new.indices], new.values
+    labels: dict[str, Any] = {"row_labels": new.row_labels, "column_labels": expected}
+    shape = new.n_rows, fitted.n_columns
+    return Observations.from_triples(*entries, shape=shape, **labels)

@@ -236,7 +236,7 @@ class Fitting:
         "--bound/--no-bound", show_default="bound",
     )  # fmt: skip
     product: Literal["or", "xor"] | None = _fit("How the factors are combined.")
-    method: Literal["auto", "max-sum", "sum-product"] | None = _fit(
+    method: Literal["auto", "max-sum", "sum-product", "paper"] | None = _fit(
         "The message-passing algorithm. This option and the other options of message passing "
         "imply --objective posterior."
     )
@@ -258,7 +258,7 @@ class Fitting:
     )
     checkpoint: str | None = _fit(
         "Where a long run saves its state, so that it can continue after a crash.",
-        metavar="DIRECTORY|URL",
+        metavar="DIRECTORY",
     )
     max_memory: str | None = _fit(
         "Memory limit of a run, for example 2GiB; messages that exceed it are kept in files.",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from boolweave.cli.options import as_options
+from boolweave.io.files import shortened
 from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
@@ -38,6 +42,43 @@ def in_words(writing: Writing) -> bool:
     """Decide whether a person reads the answer: on a terminal, with no file or format named."""
     plain = (writing.output, writing.format, writing.json) == (None, None, False)
     return plain and sys.stdout.isatty()
+
+
+def print_error(error: BaseException | str) -> None:
+    """Print an error as one line on standard error."""
+    with suppress(OSError):
+        typer.echo(f"boolweave: {error if isinstance(error, str) else one_line(error)}", err=True)
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an error in one line, with options instead of parameters."""
+    if isinstance(error, OSError) and error.strerror:
+        name = f"{shortened(str(error.filename), 300)}: " if error.filename else ""
+        if not name and error.errno == errno.ENOSPC:  # files are named where they are written
+            name = "standard output: "
+        return f"{name}{error.strerror[0].lower()}{error.strerror[1:]}"
+    if isinstance(error, MemoryError) and not str(error):
+        return "there is not enough memory; set a lower limit with --max-memory, or use less data"
+    return shortened(as_options(" ".join(str(error).split())))
+
+
+def write_all(*writes: Callable[[], object]) -> None:
+    """Write one thing after the other; if one of them fails, the others are written nevertheless.
+
+    The first error is raised in the end, and others are printed.
+    """
+    errors: list[Exception] = []
+    for write in writes:
+        try:
+            write()
+        except Exception as error:
+            errors.append(error)
+    errors.sort(key=lambda error: isinstance(error, BrokenPipeError))  # an end without a message
+    for other in errors[1:]:
+        if not isinstance(other, BrokenPipeError):
+            print_error(other)
+    if errors:
+        raise errors[0]
 
 
 def put_json(answer: object) -> None:
@@ -108,12 +149,25 @@ def check_folder(output: Path | None, option: str = "--output") -> None:
         raise ValueError(f"{option}: the folder {str(folder)!r} is not writable")
 
 
+def check_different(files: dict[str, Path | None]) -> None:
+    """Refuse the same file for two options, of which the second would replace the first."""
+    from boolweave.runtime.atomic import is_stream
+
+    option_of: dict[str, str] = {}
+    for option, path in files.items():
+        if path is None or is_stream(path):
+            continue
+        other = option_of.setdefault(os.path.realpath(path), option)
+        if other != option:
+            raise ValueError(f"{other} and {option} name the same file, {str(path)!r}; rename one")
+
+
 def put_answer(writing: Writing, as_json: Callable[[], object], write: Callable[[], None]) -> None:
     """Write JSON if it is asked for, and the answer itself unless JSON replaces it."""
-    if writing.json:
-        put_json(as_json())
-    if not writing.json or writing.output is not None:
-        write()
+    needed = not writing.json or writing.output is not None
+    write_all(
+        *([write] if needed else []), *([lambda: put_json(as_json())] if writing.json else [])
+    )
 
 
 def put_table(writing: Writing, kind: str, table: pl.DataFrame, as_json: object = None) -> None:

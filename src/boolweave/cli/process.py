@@ -30,7 +30,7 @@ class _Closed(io.BufferedIOBase):
         return True
 
     def write(self, content: Any) -> int:
-        raise OSError(errno.EBADF, "standard output is closed; name a file with --output")
+        raise OSError(errno.EBADF, "it is closed; name a file with --output", "standard output")
 
 
 def open_streams() -> None:
@@ -91,6 +91,35 @@ def catch_interruptions() -> None:
                 signal.default_int_handler(number, frame)
 
         signal.signal(signal.SIGINT, interrupt)
+
+
+@contextmanager
+def interruptions_deferred() -> Iterator[None]:
+    """Defer Ctrl-C, for ever in threads that begin meanwhile and in processes that they start."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # it would end the deferral in a thread that starts processes
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def interruptions_ignored() -> Iterator[None]:
+    """Ignore Ctrl-C, for a few seconds in which nothing must be left half done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def end_on_signals() -> None:

@@ -1,8 +1,8 @@
 """Completion: probabilities of unobserved entries.
 
 Rows and columns of a table have offsets, and positions along a few directions; Boolean layers move
-entries further up or down. Chains of draws (`chain`) are averaged over stretches (`member`), and
-members over families (`ensemble`); held-out entries decide which families are used (`choice`).
+entries further up or down. A member is the average of some draws of a chain (`chain`), and an
+ensemble (`ensemble`) has families of members; held-out entries choose them (`selection`).
 Methods that explain a table rather than complete it do not belong here. Start reading in
 `estimator`, then `fitting`.
 """

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
+from boolweave.completion.ensemble import LayerFactors, Member, Structure
 from boolweave.completion.kernels.drawing import (
     Draws,
     Link,
@@ -24,15 +27,10 @@ from boolweave.completion.kernels.drawing import (
     entry_means,
     slope_table,
 )
-from boolweave.completion.layers import LOGS, BooleanLayer, LayerEntries, LayerFactors
-from boolweave.completion.thresholds import BINARY_CUTS, first_cuts, moved_cuts
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from boolweave.completion.table import Features, Table
-
-    Doubles = NDArray[np.float64]
+from boolweave.completion.layers import LOGS, BooleanLayer, LayerEntries
+from boolweave.completion.table import Features, Table
+from boolweave.completion.tasks import OutOfTime, check_time
+from boolweave.runtime.types import Doubles, Floats, Positions
 
 SLOPES = slope_table()
 
@@ -53,9 +51,9 @@ PATTERN_COEFFICIENTS, PATTERN_VARIANCE = 2.0, 0.1
 # Steps of message passing in a new layer, and then in each layer.
 FIRST_STEPS, MORE_STEPS = 15, 3
 
-# Number of sweeps after a layer was added, and of the stretch that follows them. Strong layers take
-# long to settle, so trials and members must give them the same time.
-SETTLING, LAYER_STRETCH = 2, 4
+# Number of sweeps after a layer was added, and of draws that are averaged after them. Strong layers
+# take long to converge, so trials and members must give them the same time.
+LAYER_BURN_IN, LAYER_DRAWS = 2, 4
 
 
 @dataclass(eq=False)
@@ -145,55 +143,6 @@ class Draw(NamedTuple):
     cuts: Doubles
 
 
-class Member(NamedTuple):
-    """Means and variances over a stretch of a chain: everything that predictions need."""
-
-    rows: NDArray[np.float32]  # (M, D): directions and, last, the offset
-    row_variance: NDArray[np.float32]  # (M, D)
-    columns: NDArray[np.float32]  # (N, D)
-    column_variance: NDArray[np.float32]  # (N, D)
-    layers: tuple[LayerFactors, ...]
-    cuts: Doubles  # (levels + 1,)
-    # For new rows: coefficients (F, D) and variances (D,) of rows, and those of columns.
-    priors: tuple[Doubles, Doubles, Doubles, Doubles]
-
-
-@dataclass(frozen=True)
-class Structure:
-    """The parts of a model of a completion: directions and Boolean layers.
-
-    Attributes
-    ----------
-    n_directions : int
-        Number of real directions, along which each row has a position and each column a slope.
-    n_layers, n_components : int
-        Number of Boolean layers, and of factors of each.
-    strength : float
-        How far a layer moves the mean of an entry, up or down.
-    pattern : bool
-        Whether the means of offsets and directions depend on which entries were observed.
-    """
-
-    n_directions: int = 0
-    n_layers: int = 0
-    n_components: int = 4
-    strength: float = 0.0
-    pattern: bool = False
-
-    @property
-    def name(self) -> str:
-        """The structure in words."""
-        parts = ["offsets", "pattern"] if self.pattern else ["offsets"]
-        if self.n_directions:
-            parts.append(f"{self.n_directions} direction{'s' * (self.n_directions > 1)}")
-        if self.n_layers:
-            parts.append(
-                f"{self.n_layers} layer{'s' * (self.n_layers > 1)} of {self.n_components} factors "
-                f"(strength {self.strength:.2g})"
-            )
-        return " + ".join(parts)
-
-
 @dataclass(eq=False)
 class Chain:
     """The current draw of the lines that have entries; nothing can be learned about the others."""
@@ -205,6 +154,7 @@ class Chain:
     columns: Side
     cuts: Doubles = field(default_factory=lambda: BINARY_CUTS.copy())
     layers: list[BooleanLayer] = field(default_factory=list)
+    end: float | None = None  # no sweep, and no message of a layer, begins after this time
 
     @cached_property
     def features(self) -> tuple[Features, Features]:
@@ -256,16 +206,16 @@ class Chain:
 
     def sweep(self) -> None:
         """Draw all rows, then all columns, then thresholds, coefficients and variances."""
+        check_time(self.end)
         table, mixed = self.table, self._mixed()
         sides, features = (self.rows, self.columns), self.features
         for i, lines in enumerate((table.by_row, table.by_column)):
             own, other = sides[i], sides[1 - i]
+            link = Link(self.cuts, SLOPES, LOGS)
             prior = Prior(features[i].here @ own.coefficients, own.variance)
+            draws = Draws(own.centers, own.lines), other.lines
             seed = int(self.random.integers(2**63))
-            draw_lines(
-                lines, Link(self.cuts, SLOPES, LOGS), mixed, table.weights, prior,
-                Draws(own.centers, own.lines), other.lines, seed, 0, len(own.lines),
-            )  # fmt: skip
+            draw_lines(lines, link, mixed, table.weights, prior, *draws, seed, 0, len(own.lines))
         if len(self.cuts) > len(BINARY_CUTS):
             self._move_cuts()
         for i, side in enumerate(sides):
@@ -299,6 +249,7 @@ class Chain:
             self._update(layer, n_steps)
 
     def _update(self, layer: BooleanLayer, n_steps: int) -> None:
+        check_time(self.end)
         mean = np.empty(self.table.n_entries, dtype=np.float32)
         entry_means(self.table.by_row, self.rows.lines, self.columns.lines, mean)
         variance = np.zeros_like(mean)
@@ -320,9 +271,9 @@ class Chain:
 
     # ------------------------------------------------------------ a member
 
-    def settle(self, burn_in: int) -> list[Member]:
-        """Run some sweeps, then add the layers one by one; return a stretch after each."""
-        for _ in range(burn_in):
+    def burn_in(self, n_sweeps: int) -> list[Member]:
+        """Run some sweeps, then add the layers one by one; return an average after each."""
+        for _ in range(n_sweeps):
             self.sweep()
         if not self.structure.n_layers:
             return []
@@ -331,20 +282,20 @@ class Chain:
 
     def _grow(self, entries: LayerEntries) -> Member:
         self.add_layer(entries)
-        for _ in range(SETTLING):
+        for _ in range(LAYER_BURN_IN):
             self.sweep()
             self.update_layers(1)
-        return self.stretch(LAYER_STRETCH)
+        return self.average_draws(LAYER_DRAWS)
 
-    def member(self, burn_in: int, length: int) -> Member:
-        """Let the chain settle, and keep a stretch."""
-        self.settle(burn_in)
-        return self.stretch(length)
+    def member(self, n_sweeps: int, n_draws: int) -> Member:
+        """Let the chain converge, and average some draws."""
+        self.burn_in(n_sweeps)
+        return self.average_draws(n_draws)
 
-    def stretch(self, length: int) -> Member:
+    def average_draws(self, n_draws: int) -> Member:
         """Run some sweeps and keep their means and variances."""
         mean = _Mean()
-        for _ in range(length):
+        for _ in range(n_draws):
             self.sweep()
             self.update_layers(1)
             mean.add(self)
@@ -392,11 +343,9 @@ class _Mean:
                 for axis, n in enumerate(whole.shape)
             )
             layers.append(LayerFactors(rows, np.ascontiguousarray(columns.T), layer.strength))
-        compact = [part.astype(np.float32) for part in sides]
-        return Member(
-            compact[0], compact[1], compact[2], compact[3], tuple(layers), means[-1],
-            (means[2], means[3], means[6], means[7]),
-        )  # fmt: skip
+        a, b, c, d = (part.astype(np.float32) for part in sides)
+        priors = means[2], means[3], means[6], means[7]
+        return Member(a, b, c, d, tuple(layers), means[-1], priors)
 
 
 def _among(
@@ -406,3 +355,160 @@ def _among(
     everything = np.tile(rest, (n, 1))
     everything[places] = some
     return everything
+
+
+# ---------------------------------------------------------------- ratings with several levels
+
+BINARY_CUTS: Doubles = np.array([-np.inf, 0.0, np.inf])
+
+# Minimum distance between two thresholds, and the largest step of one.
+LEAST_GAP, LARGEST_STEP = 0.02, 0.25
+
+# Probabilities of a level are kept this far from 0.
+LEAST_CHANCE = 1e-9
+
+
+def first_cuts(table: Table) -> Doubles:
+    """Thresholds that give the levels their observed frequencies, shifted so that one is 0.
+
+    The threshold at 0 is the one below the lowest level that counts as a one.
+    """
+    if table.n_levels == 2:
+        return BINARY_CUTS.copy()
+    counts = np.bincount(table.levels, minlength=table.n_levels) + 0.5
+    cuts = np.concatenate([[-np.inf], ndtri(np.cumsum(counts)[:-1] / counts.sum()), [np.inf]])
+    cuts -= cuts[cut_of(table.levels, table.observations.values)]
+    return cuts
+
+
+def cut_of(levels: NDArray[np.uint8], values: NDArray[np.uint8]) -> int:
+    """The lowest level that counts as a one."""
+    below = levels[values == 0]
+    return int(below.max(initial=0)) + 1 if len(below) else 1
+
+
+def moved_cuts(
+    cuts: Doubles, mean: Doubles, scale: Floats | float, levels: NDArray[np.uint8]
+) -> Doubles:
+    """Take a Newton step for each threshold separately, given the means of the entries."""
+    scale = np.broadcast_to(scale, mean.shape)
+    low, high = (cuts[levels] - mean) * scale, (cuts[levels + 1] - mean) * scale
+    chance = np.maximum(ndtr(high) - ndtr(low), LEAST_CHANCE)
+    n = len(cuts)
+    slopes, bends = np.zeros(n), np.full(n, 1e-3)
+    for at, place, sign in ((high, levels + 1, 1.0), (low, levels, -1.0)):
+        finite = np.isfinite(at)
+        x = at[finite]
+        density = np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi) / chance[finite] * scale[finite]
+        slopes += np.bincount(place[finite], sign * density, n)
+        bends += np.bincount(place[finite], density**2, n)
+    steps = np.clip(slopes / bends, -LARGEST_STEP, LARGEST_STEP)
+    moved = cuts.copy()
+    free = np.isfinite(cuts) & (cuts != 0.0)
+    moved[free] += steps[free]
+    zero = int(np.flatnonzero(cuts == 0.0)[0])
+    for j in range(zero + 1, n - 1):
+        moved[j] = max(moved[j], moved[j - 1] + LEAST_GAP)
+    for j in range(zero - 1, 0, -1):
+        moved[j] = min(moved[j], moved[j + 1] - LEAST_GAP)
+    return moved
+
+
+# ---------------------------------------------------------------- tasks: one chain each
+
+# Numbers of sweeps before a chain is used that begins at random, or one that continues from a draw;
+# and number of draws of which a member is the average.
+FROM_RANDOM, FROM_DRAW, N_DRAWS = 60, 8, 8
+
+# Number of averages of a trial on held-out entries, usually and at most.
+TRIAL_AVERAGES, MOST_AVERAGES = 4, 8
+
+# Chains are longer with fewer entries than this, because they need more sweeps, which take less
+# time, and shorter with more: by a factor from the least to the largest.
+USUAL, LEAST_TIMES, MOST_TIMES = 100_000, 0.5, 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A structure to try: it is fitted to a table and predicts held-out entries."""
+
+    table: Table
+    structure: Structure
+    seed: int
+    rows: Positions  # of the held-out entries
+    columns: Positions
+    cut: int
+    start: Draw | None = None
+    end: float | None = None  # OutOfTime is raised at this time
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """The predictions of a trial, and the last draw of its chain."""
+
+    chances: Doubles  # (steps, held out): one step without layers, otherwise one for each layer
+    draw: Draw
+
+
+def try_directions(trial: Trial) -> Tried:
+    """Run a chain without layers."""
+    chain, n_sweeps = _begin(trial)
+    chain.burn_in(n_sweeps)
+    n_averages = min(_longer(TRIAL_AVERAGES, trial.table), MOST_AVERAGES)
+    members = [chain.average_draws(N_DRAWS) for _ in range(n_averages)]
+    chances = [member.probabilities(trial.rows, trial.columns, trial.cut) for member in members]
+    return Tried(np.mean(chances, axis=0)[None], chain.draw())
+
+
+def try_layers(trial: Trial) -> Tried:
+    """Add layers one by one, and predict after each."""
+    chain, n_sweeps = _begin(trial)
+    members = chain.burn_in(n_sweeps)
+    chances = [member.probabilities(trial.rows, trial.columns, trial.cut) for member in members]
+    return Tried(np.array(chances), chain.draw())
+
+
+@dataclass(frozen=True, eq=False)
+class MemberTask:
+    """The members of one chain, which are to be made."""
+
+    table: Table
+    structure: Structure
+    seed: int
+    start: Draw | None = None
+    n_members: int = 1
+    end: float | None = None  # the members that were made until then are kept, at least one
+
+
+def make_members(task: MemberTask) -> list[Member]:
+    """Run a chain and keep averages of its last draws; a late chain keeps one draw."""
+    chain, n_sweeps = _begin(task)
+    # Directions rotate and layers change along a chain, so a mean over them must be short.
+    fixed = task.structure.n_directions == task.structure.n_layers == 0
+    n_draws = max(N_DRAWS, _longer(N_DRAWS, task.table)) if fixed else N_DRAWS
+    members: list[Member] = []
+    try:
+        chain.burn_in(n_sweeps)
+        while len(members) < task.n_members:
+            members.append(chain.average_draws(n_draws))
+    except OutOfTime:
+        chain.end = None
+    return members or [chain.average_draws(1)]
+
+
+def _begin(task: Trial | MemberTask) -> tuple[Chain, int]:
+    """A chain, and the number of sweeps before it is used."""
+    table, random = task.table, np.random.default_rng(task.seed)
+    if task.start is None:
+        chain, n_sweeps = Chain.start(table, task.structure, random), _longer(FROM_RANDOM, table)
+    else:
+        chain = Chain.resume(table, task.structure, task.start, random)
+        n_sweeps = max(FROM_DRAW, _longer(FROM_DRAW, table))
+    chain.end = task.end
+    return chain, n_sweeps
+
+
+def _longer(n: int, table: Table) -> int:
+    """A number of sweeps or averages, larger if there are few entries."""
+    times = np.sqrt(USUAL / max(1, table.n_entries))
+    return round(n * float(np.clip(times, LEAST_TIMES, MOST_TIMES)))

@@ -1,32 +1,168 @@
-"""The result of a fit: families of members, and how their log-odds are blended.
+"""The result of a fit: families of members, how their log-odds are blended, and predictions.
 
 A family is a kind of model (offsets with directions, or offsets with Boolean layers) with some
 members; the plain Boolean model may be one more. The log-odds of a one are an intercept plus the
 weighted log-odds of each family, whose probability is the mean over its members. Intercept and
-weights were fitted to held-out entries.
+weights were fitted to held-out entries. Everything predicts at pairs of a row and a column and, by
+products of matrices, in whole rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
 
-from boolweave.completion.member import probabilities
+from boolweave.completion.table import Pattern
+from boolweave.data.observations import Observations
+from boolweave.engine.kernels import predicting
 from boolweave.model.odds import log_odds, sigmoid
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from boolweave.completion.chain import Member, Structure
-    from boolweave.completion.features import Pattern
-
-    Doubles = NDArray[np.float64]
-    Positions = NDArray[np.intp]
+from boolweave.runtime.types import Array, Doubles, Positions
 
 # Log-odds of a probability are clipped here: one certain mistake then costs 13.8.
 LARGEST_LOG_ODDS = 13.8
+
+# Number of pairs of a row and a column that are predicted at a time, with a few times 8 bytes each.
+PIECE = 1 << 18
+
+
+def limited_log_odds(probability: Doubles) -> Doubles:
+    """Log-odds of probabilities, clipped, because nothing can be that certain."""
+    return log_odds(probability, LARGEST_LOG_ODDS)
+
+
+def chance_of_one(both: Array, product: str = "or") -> Array:
+    """P(z = 1) from the probabilities (…, K) that row and column both have each factor."""
+    if product == "or":
+        return 1 - np.prod(1 - both, axis=-1)
+    return (1 - np.prod(1 - 2 * both, axis=-1)) / 2
+
+
+def chances_in_rows(
+    rows: NDArray[np.float32], columns: NDArray[np.float32], product: str = "or"
+) -> Doubles:
+    """`chance_of_one` of rows (R, K) at all columns (K, N): (R, N)."""
+    x, y = (np.ascontiguousarray(side, dtype=np.float64) for side in (rows, columns.T))
+    out = np.empty((len(x), len(y)))
+    predicting.chances_of_rows(product == "xor", x, y, out)
+    return out
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The parts of a model of a completion: directions and Boolean layers.
+
+    Attributes
+    ----------
+    n_directions : int
+        Number of real directions, along which each row has a position and each column a slope.
+    n_layers, n_components : int
+        Number of Boolean layers, and of factors of each.
+    strength : float
+        How far a layer moves the mean of an entry, up or down.
+    pattern : bool
+        Whether the means of offsets and directions depend on which entries were observed.
+    """
+
+    n_directions: int = 0
+    n_layers: int = 0
+    n_components: int = 4
+    strength: float = 0.0
+    pattern: bool = False
+
+    @property
+    def name(self) -> str:
+        """The structure in words."""
+        parts = ["offsets", "pattern"] if self.pattern else ["offsets"]
+        if self.n_directions:
+            parts.append(f"{self.n_directions} direction{'s' * (self.n_directions > 1)}")
+        if self.n_layers:
+            parts.append(
+                f"{self.n_layers} layer{'s' * (self.n_layers > 1)} of {self.n_components} factors "
+                f"(strength {self.strength:.2g})"
+            )
+        return " + ".join(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerFactors:
+    """A fitted layer: probabilities of its bits, and how far it moves an entry."""
+
+    rows: NDArray[np.float32]  # (M, K) P(x = 1)
+    columns: NDArray[np.float32]  # (K, N) P(y = 1)
+    strength: float  # the mean is moved by +strength where z = 1, by −strength where z = 0
+
+    @property
+    def n_components(self) -> int:
+        """Number of factors K."""
+        return self.rows.shape[1]
+
+    def add(self, chance: Array, mean: Array, variance: Array) -> None:
+        """Add the contribution of the layer to means and variances, given P(z = 1)."""
+        mean += self.strength * (2 * chance - 1)
+        variance += 4 * self.strength**2 * chance * (1 - chance)
+
+
+class Moments(NamedTuple):
+    """Mean and variance of the sum of all parts at pairs, each (n,)."""
+
+    mean: Doubles
+    variance: Doubles
+
+
+class Member(NamedTuple):
+    """Means and variances over some draws of a chain: everything that predictions need."""
+
+    rows: NDArray[np.float32]  # (M, D): directions and, last, the offset
+    row_variance: NDArray[np.float32]  # (M, D)
+    columns: NDArray[np.float32]  # (N, D)
+    column_variance: NDArray[np.float32]  # (N, D)
+    layers: tuple[LayerFactors, ...]
+    cuts: Doubles  # (levels + 1,)
+    # For new rows: coefficients (F, D) and variances (D,) of rows, and those of columns.
+    priors: tuple[Doubles, Doubles, Doubles, Doubles]
+
+    def moments(self, rows: Positions, columns: Positions) -> Moments:
+        """Mean and variance of offsets, directions and layers at pairs of positions."""
+        u, v = self.rows[rows].astype(np.float64), self.columns[columns].astype(np.float64)
+        du, dv = self.row_variance[rows], self.column_variance[columns]
+        mean = u[:, -1] + v[:, -1]
+        variance = du[:, -1] + dv[:, -1].astype(np.float64)
+        u, v, du, dv = u[:, :-1], v[:, :-1], du[:, :-1], dv[:, :-1]
+        mean += np.einsum("nd,nd->n", u, v)
+        variance += np.einsum("nd,nd->n", u**2, dv) + np.einsum("nd,nd->n", du, v**2 + dv)
+        for layer in self.layers:
+            layer.add(chance_of_one(layer.rows[rows] * layer.columns[:, columns].T), mean, variance)
+        return Moments(mean, np.asarray(variance, dtype=np.float64))
+
+    def probabilities(self, rows: Positions, columns: Positions, cut: int = 1) -> Doubles:
+        """P(the observed level is at least `cut`) at pairs of positions, (n,)."""
+        out = np.empty(len(rows))
+        for start in range(0, len(rows), PIECE):
+            some = slice(start, start + PIECE)
+            mean, variance = self.moments(rows[some], columns[some])
+            out[some] = ndtr((mean - self.cuts[cut]) / np.sqrt(1 + variance))
+        return out
+
+    def row_probabilities(self, rows: Positions, cut: int = 1) -> Doubles:
+        """The same for rows at all columns, (R, N)."""
+        u, v = self.rows[rows].astype(np.float64), self.columns.astype(np.float64)
+        du, dv = self.row_variance[rows].astype(np.float64), self.column_variance.astype(np.float64)
+        mean = u[:, -1:] + v[:, -1] - self.cuts[cut]
+        variance = du[:, -1:] + dv[:, -1] + 1
+        u, v, du, dv = u[:, :-1], v[:, :-1], du[:, :-1], dv[:, :-1]
+        mean += u @ v.T
+        variance += u**2 @ dv.T
+        variance += du @ (v**2 + dv).T
+        for layer in self.layers:
+            layer.add(chances_in_rows(layer.rows[rows], layer.columns), mean, variance)
+        mean /= np.sqrt(variance, out=variance)
+        out: Doubles = ndtr(mean, out=mean)
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +175,15 @@ class Family:
 
     def by_member(self, rows: Positions, columns: Positions, cut: int) -> Doubles:
         """P(o = 1) at pairs by each member, (members, n)."""
-        return np.array([probabilities(member, rows, columns, cut) for member in self.members])
+        return np.array([member.probabilities(rows, columns, cut) for member in self.members])
+
+    def row_mean(self, rows: Positions, cut: int) -> Doubles:
+        """P(o = 1) of rows at all columns, the mean over the members, (R, N)."""
+        total = self.members[0].row_probabilities(rows, cut)
+        for member in self.members[1:]:
+            total += member.row_probabilities(rows, cut)
+        total /= len(self.members)
+        return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +200,13 @@ class PlainBoolean:
     def probabilities(self, rows: Positions, columns: Positions) -> Doubles:
         """P(o = 1) at pairs, (n,)."""
         both = self.rows[rows].astype(np.float64) * self.columns[:, columns].T
-        if self.product == "or":
-            chance = 1 - np.prod(1 - both, axis=1)
-        else:
-            chance = (1 - np.prod(1 - 2 * both, axis=1)) / 2
+        return self._observed(chance_of_one(both, self.product))
+
+    def row_probabilities(self, rows: Positions) -> Doubles:
+        """P(o = 1) of rows at all columns, (R, N)."""
+        return self._observed(chances_in_rows(self.rows[rows], self.columns, self.product))
+
+    def _observed(self, chance: Doubles) -> Doubles:
         return self.one_given_zero + (self.one_given_one - self.one_given_zero) * chance
 
 
@@ -85,17 +232,70 @@ class Ensemble:
 
     def log_odds(self, rows: Positions, columns: Positions) -> Doubles:
         """Log-odds of a one at pairs, (n,)."""
-        total = np.full(len(rows), self.intercept)
+        return self._blended(
+            np.full(len(rows), self.intercept),
+            lambda family: family.by_member(rows, columns, self.cut).mean(axis=0),
+            lambda plain: plain.probabilities(rows, columns),
+        )
+
+    def _blended(
+        self,
+        total: Doubles,
+        of_family: Callable[[Family], Doubles],
+        of_plain: Callable[[PlainBoolean], Doubles],
+    ) -> Doubles:
+        """Add the weighted log-odds of all models to `total`."""
         for family in self.families:
-            mean = family.by_member(rows, columns, self.cut).mean(axis=0)
-            total += family.weight * limited_log_odds(mean)
+            total += family.weight * limited_log_odds(of_family(family))
         if self.plain is not None:
-            total += self.plain.weight * limited_log_odds(self.plain.probabilities(rows, columns))
+            total += self.plain.weight * limited_log_odds(of_plain(self.plain))
         return total
 
     def probabilities(self, rows: Positions, columns: Positions) -> Doubles:
         """P(o = 1) at pairs, (n,)."""
         return sigmoid(self.log_odds(rows, columns))
+
+    def row_probabilities(self, rows: Positions) -> Doubles:
+        """P(o = 1) of rows at all columns, (R, N).
+
+        This is the same as `probabilities` of all these pairs, but faster. It takes a few arrays of
+        the size of the answer; `row_pieces` processes many rows in bounded memory.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from boolweave import Observations
+        >>> from boolweave.completion.chain import Chain
+        >>> from boolweave.completion.ensemble import Ensemble, Family, Structure
+        >>> from boolweave.completion.table import Table
+        >>> votes = Observations.from_data([[1, 1, 0], [1, np.nan, 0], [0, 1, np.nan]])
+        >>> chain = Chain.start(Table.of(votes), Structure(), np.random.default_rng(0))
+        >>> family = Family(Structure(), (chain.member(10, 20),), 1.0)
+        >>> chances = Ensemble(votes.shape, (family,), None, 0.0).row_probabilities(
+        ...     np.array([1, 2])
+        ... )
+        >>> chances.shape, bool(chances[0, 1] > chances[0, 2])
+        ((2, 3), True)
+        """
+        total = self._blended(
+            np.full((len(rows), self.shape[1]), self.intercept),
+            lambda family: family.row_mean(rows, self.cut),
+            lambda plain: plain.row_probabilities(rows),
+        )
+        return sigmoid(total)
+
+    def row_pieces(self, rows: Positions) -> Iterator[tuple[slice, Doubles]]:
+        """Yield `row_probabilities`, some rows at a time: a slice, and an array (some, N)."""
+        step = max(1, PIECE // max(1, self.shape[1]))
+        for start in range(0, len(rows), step):
+            some = slice(start, min(start + step, len(rows)))
+            yield some, self.row_probabilities(rows[some])
+
+    def completed(self, observations: Observations) -> Doubles:
+        """The observed values, and P(o = 1) of all other entries of all rows, (M, N)."""
+        filled = self.row_probabilities(np.arange(self.shape[0]))
+        filled[observations.rows_of_entries(), observations.indices] = observations.values
+        return filled
 
     def spread(self, rows: Positions, columns: Positions) -> Doubles:
         """Standard deviation of the log-odds over the members, (n,)."""
@@ -105,8 +305,3 @@ class Ensemble:
                 odds = limited_log_odds(family.by_member(rows, columns, self.cut))
                 total += (family.weight * odds.std(axis=0, ddof=1)) ** 2
         return np.sqrt(total)
-
-
-def limited_log_odds(probability: Doubles) -> Doubles:
-    """Log-odds of probabilities, clipped, because nothing can be that certain."""
-    return log_odds(probability, LARGEST_LOG_ODDS)

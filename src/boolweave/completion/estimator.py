@@ -4,45 +4,50 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral, Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from boolweave import cautions
-from boolweave.completion.answers import dense, saving, scoring
-from boolweave.completion.answers.fitted import FittedCompletion
-from boolweave.completion.choice.selection import Wanted
-from boolweave.completion.features import encoded_features, levels_of
+from boolweave import cautions, plot
+from boolweave.completion.answers import saving
+from boolweave.completion.answers.explaining import CompletionExplanation, Explainer
+from boolweave.completion.answers.new_rows import FoldIn
+from boolweave.completion.ensemble import Ensemble, Member
 from boolweave.completion.fitting import Fitted, fit, refit
-from boolweave.completion.growing import joined
-from boolweave.completion.table import Table
+from boolweave.completion.selection import Wanted
+from boolweave.completion.table import Table, encoded_features, joined, levels_of
 from boolweave.completion.tasks import Runner
-from boolweave.data.frames import Frame
+from boolweave.data.convert import entry_weights
+from boolweave.data.frames import Frame, is_matrix, like
+from boolweave.data.labels import name_of, pairs
 from boolweave.data.observations import Observations
 from boolweave.data.splits import Entries
-from boolweave.data.weights import entry_weights
-from boolweave.estimator.fitted import check_input
+from boolweave.estimator.factorization import check_input
 from boolweave.estimator.parameters import AtLeast
+from boolweave.metrics import accuracy
+from boolweave.model.odds import sigmoid
+from boolweave.recommend import RecommenderMixin, Words
 from boolweave.runtime.progress import task_progress
+from boolweave.runtime.types import Doubles
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from boolweave.completion.ensemble import Ensemble
-
-    Doubles = NDArray[np.float64]
-
+    from matplotlib.figure import Figure
 
 # The parameters of `fit` in addition to the table.
 FIT_PARAMETERS = ("ratings", "sample_weight", "row_features", "column_features")
 
+# Number of parts over which `score` distributes the entries of a row; each part is hidden once.
+PARTS = 5
 
-class BooleanCompletion(FittedCompletion):
+
+class BooleanCompletion(RecommenderMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Probabilities of the unobserved entries of a 0/1 table.
 
     Every row and every column has an offset; rows have positions, and columns slopes, along a few
@@ -83,7 +88,7 @@ class BooleanCompletion(FittedCompletion):
     row_bias_, column_bias_ : (M,) and (N,) arrays
         Mean offsets over all members, in standard deviations of the noise of an entry.
     members_ : tuple of Member
-        Means and variances of all parameters over stretches of the chains.
+        Means and variances of all parameters over some draws of a chain each.
     ensemble_ : Ensemble
         Members with their weights, from which predictions are made.
     observations_ : Observations
@@ -115,8 +120,10 @@ class BooleanCompletion(FittedCompletion):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
         "max_time": [Interval(Real, 0, None, closed="neither"), None],
-        "client": "no_validation",  # type: ignore[dict-item]
+        "client": [HasMethods(["submit", "scatter", "cancel"]), None],
     }
+
+    _frame: Frame | None = None
 
     def __init__(
         self,
@@ -195,11 +202,10 @@ class BooleanCompletion(FittedCompletion):
                 f"{seen.shape} without any; check how ones and zeros are marked"
             )
         cautions.about_one_value(table.observations)
-        with task_progress(self.verbose) as say:
-            found = fit(
-                table, self._wanted(), int(self.n_members), self._seed(), self._runner(),
-                self.max_time, say,
-            )  # fmt: skip
+        wanted, n_members, seed = self._wanted(), int(self.n_members), self._seed()
+        runner = Runner(self.n_jobs, self.client)
+        with runner.shielded(), task_progress(self.verbose) as say:
+            found = fit(table, wanted, n_members, seed, runner, self.max_time, say)
         self._frame = Frame.of(X)
         return self._keep(table, found)
 
@@ -250,11 +256,12 @@ class BooleanCompletion(FittedCompletion):
                 )
             features.append(encoded)
         table = Table.of(seen, None, None, features[0], features[1])
-        with task_progress(self.verbose) as say:
+        wanted, seed = self._wanted(), self._seed()
+        runner = Runner(self.n_jobs, self.client)
+        with runner.shielded(), task_progress(self.verbose) as say:
             ensemble, stopped = refit(
-                table, self.ensemble_, self._wanted(), self._seed(), self._runner(),
-                self.max_time, say,
-            )  # fmt: skip
+                table, self.ensemble_, wanted, seed, runner, self.max_time, say
+            )
         self.n_features_in_ = seen.n_columns
         if self._frame is not None:  # its names are those of the first table; labels are complete
             self._frame = replace(self._frame, rows=None, columns=None)
@@ -279,14 +286,168 @@ class BooleanCompletion(FittedCompletion):
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31))
 
-    def _runner(self) -> Runner:
-        return Runner(self.n_jobs, self.client)
-
     def _observe(self, X: Any, *, reset: bool) -> Observations:
         """Convert input and check it."""
         seen = Observations.from_data(X, absent=self.absent)
         check_input(self, X, seen, reset=reset)
         return seen
+
+    # ------------------------------------------------------------ views
+
+    @property
+    def members_(self) -> tuple[Member, ...]:
+        """All members, family by family."""
+        return tuple(member for family in self.ensemble_.families for member in family.members)
+
+    @property
+    def row_bias_(self) -> Doubles:
+        """Mean offsets of the rows, (M,)."""
+        return self._bias("rows", self.ensemble_.shape[0])
+
+    @property
+    def column_bias_(self) -> Doubles:
+        """Mean offsets of the columns, (N,)."""
+        return self._bias("columns", self.ensemble_.shape[1])
+
+    def _bias(self, side: str, n: int) -> Doubles:
+        offsets = [getattr(member, side)[:, -1] for member in self.members_]
+        return np.mean(offsets, axis=0, dtype=np.float64) if offsets else np.zeros(n)
+
+    # ------------------------------------------------------------ pairs and rows
+
+    def predict_proba(self, rows: Any, cols: Any = None) -> Any:
+        """Compute P(o = 1), the probability that a one would be observed.
+
+        Parameters
+        ----------
+        rows, cols : arrays of the same length, or of shapes that broadcast
+            Pairs of positions, or of labels if the fitted data had labels. Without `cols`, `rows`
+            is a matrix as in `fit`, whose new rows are folded in.
+
+        Returns
+        -------
+        array
+            The shape is (len,), or that to which `rows` and `cols` broadcast; the result is a
+            series if `rows` is one. Without `cols`, the shape is (rows, N), and the result has the
+            form of the input table.
+        """
+        return self._answer(rows, cols, "probability")
+
+    def predict(self, rows: Any, cols: Any = None) -> Any:
+        """Predict the more probable value of entries.
+
+        Parameters
+        ----------
+        rows, cols : arrays of the same length, or of shapes that broadcast
+            As in `predict_proba`.
+
+        Returns
+        -------
+        array of uint8
+            0 or 1; the shape and the form are those of `predict_proba`.
+        """
+        return self._answer(rows, cols, "value")
+
+    def _answer(self, rows: Any, cols: Any, what: Literal["probability", "value"]) -> Any:
+        """Probabilities, or the more probable values, in the form of the arguments."""
+        check_is_fitted(self, "ensemble_")
+        if cols is None:
+            seen = self._observe(rows, reset=False)
+            new = self._folding.fold_in(seen)
+            chance = new.row_probabilities(np.arange(seen.n_rows))
+            frame = Frame.of(rows)
+            answer = chance if what == "probability" else (chance > 0.5).astype(np.uint8)
+            return answer if frame is None else frame.matrix(answer, seen)
+        m, n = pairs(rows, cols, self.observations_)
+        chance = self.ensemble_.probabilities(m.ravel(), n.ravel()).reshape(m.shape)
+        answer = chance if what == "probability" else (chance > 0.5).astype(np.uint8)
+        return like(rows, answer, what)
+
+    def predict_interval(self, rows: Any, cols: Any, coverage: float = 0.9) -> tuple[Any, Any]:
+        """Compute intervals of the probabilities over the members.
+
+        The log-odds of the members are assumed to be normal. An interval says how certain the
+        model is of a probability, given few or many entries, not how certain the entry is.
+
+        Parameters
+        ----------
+        rows, cols : arrays of the same length, or of shapes that broadcast
+            Pairs of positions, or of labels if the fitted data had labels.
+        coverage : float between 0 and 1
+            Fraction of the distribution over the members that is within the interval.
+
+        Returns
+        -------
+        low, high : arrays
+            The shape and the form are those of `predict_proba`.
+        """
+        check_is_fitted(self, "ensemble_")
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
+        m, n = pairs(rows, cols, self.observations_)
+        at = m.ravel(), n.ravel()
+        odds, spread = self.ensemble_.log_odds(*at), self.ensemble_.spread(*at)
+        width = ndtri((1 + coverage) / 2) * spread
+        ends = sigmoid(odds - width).reshape(m.shape), sigmoid(odds + width).reshape(m.shape)
+        return like(rows, ends[0], "low"), like(rows, ends[1], "high")
+
+    def explain(self, row: Any, col: Any, **words: str) -> CompletionExplanation:
+        """Split the log-odds of a pair into contributions of offsets, directions and factors.
+
+        Parameters
+        ----------
+        row, col : position, or label if the fitted data had labels
+            The row may also be a matrix of one row as in `transform`, which is folded in.
+        **words
+            The words of the sentences: `verb` is the verb between a row and a column where there is
+            a one ("has"), and `rows` and `columns` are nouns for these ("rows", "columns").
+
+        Returns
+        -------
+        CompletionExplanation
+        """
+        found: CompletionExplanation = self._explain(row, col, words)
+        return found
+
+    def plot(
+        self,
+        what: Literal["matrix", "factors", "curve"] = "matrix",
+        path: str | Path | None = None,
+    ) -> Figure:
+        """Draw the result (needs matplotlib).
+
+        Parameters
+        ----------
+        what : {"matrix", "factors", "curve"}
+            "matrix" shows the table and the completed table. "factors" shows the members of the
+            Boolean factors of the first model that has any. "curve" shows the log-loss of the
+            models that were compared on held-out entries.
+        path : path, optional
+            File of the picture: .png, .svg or .pdf.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        check_is_fitted(self, "ensemble_")
+        kinds = {"matrix": _draw_matrix, "factors": _draw_factors, "curve": _draw_curve}
+        return plot.draw_kind(kinds, self, what, path)
+
+    def _explainer(self, rows: Any, words: dict[str, str]) -> tuple[Explainer, Frame | None]:
+        """An explainer of rows of the fit or of new rows, and the form of its tables."""
+        check_is_fitted(self, "ensemble_")
+        chosen = Words(**words)
+        if not is_matrix(rows):
+            return Explainer(self.ensemble_, self.observations_, words=chosen), self._frame
+        given = self._observe(rows, reset=False)
+        seen = replace(given, column_labels=self.observations_.column_labels)  # as in the fit
+        new = self._folding.fold_in(seen)
+        explainer = Explainer(new, seen, self.ensemble_, chosen, self.observations_)
+        return explainer, Frame.of(rows)
+
+    @property
+    def _folding(self) -> FoldIn:
+        return FoldIn(self.ensemble_, self.table_.count_scales[0], self.n_jobs)
 
     # ------------------------------------------------------------ answers
 
@@ -310,8 +471,18 @@ class BooleanCompletion(FittedCompletion):
         """
         check_is_fitted(self, "ensemble_")
         if isinstance(X, Entries):
-            return scoring.accuracy_of_entries(self.ensemble_, X)
-        return scoring.accuracy_of_rows(self._folding, self._observe(X, reset=False))
+            at = X.rows_of_entries(), X.indices.astype(np.intp)
+            return accuracy(X.values, self.ensemble_.probabilities(*at) > 0.5)
+        seen = self._observe(X, reset=False)
+        if not seen.n_observed:
+            raise ValueError("X must have at least one observed entry, got none")
+        part = (np.arange(seen.n_observed) - seen.indptr[seen.rows_of_entries()]) % PARTS
+        n_right, folding = 0, self._folding
+        for i in range(int(part.max()) + 1):
+            rest, rows, columns, values = seen.split(part == i)
+            chance = folding.fold_in(rest).probabilities(rows, columns.astype(np.intp))
+            n_right += int(np.count_nonzero((chance > 0.5) == values))
+        return n_right / seen.n_observed
 
     def transform(self, X: Any) -> Doubles:
         """Replace the missing entries of new rows by probabilities.
@@ -330,7 +501,7 @@ class BooleanCompletion(FittedCompletion):
         """
         check_is_fitted(self, "ensemble_")
         seen = self._observe(X, reset=False)
-        return dense.completed(self._folding.fold_in(seen), seen)
+        return self._folding.fold_in(seen).completed(seen)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the columns of `transform`: labels, or column1 and so on."""
@@ -356,7 +527,7 @@ class BooleanCompletion(FittedCompletion):
         (M, N) array
         """
         self.fit(X, **fit_params)
-        return dense.completed(self.ensemble_, self.observations_)
+        return self.ensemble_.completed(self.observations_)
 
     # ------------------------------------------------------------ files
 
@@ -369,44 +540,7 @@ class BooleanCompletion(FittedCompletion):
             File of the model (.npz). It holds arrays and plain text, and no pickle.
         """
         check_is_fitted(self, "ensemble_")
-        table = self.table_
-        fitted: dict[str, Any] = {
-            "interrupted": self.interrupted_,
-            "provenance": self.provenance_,
-            "n_levels": table.n_levels,
-            "row_features": table.row_features.here[:, 2:],
-            "column_features": table.column_features.here[:, 2:],
-        }
-        if self._frame is not None:
-            fitted["table"] = self._frame.as_stored()
-        if table.n_levels > 2:
-            fitted["levels"] = table.levels
-        if table.weights is not None:
-            fitted["weights"] = table.weights
-        if hasattr(self, "feature_names_in_"):
-            fitted["feature_names"] = [str(name) for name in self.feature_names_in_]
-        parameters = {**self.get_params(deep=False), "client": None}
-        saving.save(self.ensemble_, table.observations, parameters, self.selection_, path, fitted)
-
-    @classmethod
-    def _load(cls, path: str | Path) -> BooleanCompletion:
-        """Read what `save` wrote."""
-        stored = saving.load(path)
-        model = cls(**stored.parameters)
-        seen, fitted = stored.observations, stored.fitted
-        table = Table.of(
-            seen, fitted.get("levels"), fitted.get("weights"), fitted["row_features"],
-            fitted["column_features"], int(fitted["n_levels"]),
-        )  # fmt: skip
-        model.n_features_in_ = seen.n_columns
-        if "feature_names" in fitted:
-            model.feature_names_in_ = np.array(fitted["feature_names"], dtype=object)
-        model._keep(
-            table, Fitted(stored.ensemble, list(stored.selection), bool(fitted["interrupted"]))
-        )
-        model.provenance_ = dict(fitted["provenance"])
-        model._frame = Frame.stored(fitted.get("table"))
-        return model
+        saving.save(path, self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -414,3 +548,63 @@ class BooleanCompletion(FittedCompletion):
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = []  # the result is always float64
         return tags
+
+
+def _draw_matrix(model: BooleanCompletion) -> Figure:
+    """Draw the table and the completed table, with the lines with most ones first."""
+    seen = model.observations_
+    if seen.n_rows * seen.n_columns > plot.MOST_CELLS:
+        raise ValueError(
+            f"a picture of {seen.n_rows:,} × {seen.n_columns:,} cells is too large; draw some rows "
+            "with boolweave.plot.plot_tiles"
+        )
+    filled = (model.ensemble_.completed(seen) > 0.5).astype(np.uint8)
+    chances = _first_factors(model)
+    if chances is None:
+        chances = np.zeros((seen.n_rows, 1)), np.zeros((1, seen.n_columns))
+    x, y = (chance > 0.5 for chance in chances)
+    return plot.plot_tiles({"observed entries": seen.to_dense(), "completed": filled}, x, y)
+
+
+def _draw_factors(model: BooleanCompletion) -> Figure:
+    """Draw the members of the Boolean factors of one model."""
+    seen, chances = model.observations_, _first_factors(model)
+    if chances is None:
+        raise ValueError(
+            "this completion has no Boolean factors, as offsets and directions were best; draw "
+            "the matrix or the curve, or fit with n_directions=0"
+        )
+    rows, columns = chances
+    orders = plot.tile_orders(rows > 0.5, columns > 0.5, rows.sum(axis=1), columns.sum(axis=0))
+    return plot.plot_members(
+        {
+            f"{axis}s": (chance[order], [name_of(seen, int(i), axis) for i in order])
+            for axis, chance, order in zip(
+                ("row", "column"), (rows, columns.T), orders, strict=True
+            )
+        }
+    )
+
+
+def _first_factors(model: BooleanCompletion) -> tuple[Doubles, Doubles] | None:
+    """Memberships (M, K) and (K, N) of the first layer of a member, or of the plain model."""
+    layers = (member.layers[0] for member in model.members_ if member.layers)
+    first = next(layers, model.ensemble_.plain)
+    if first is None:
+        return None
+    return first.rows.astype(np.float64), first.columns.astype(np.float64)
+
+
+def _draw_curve(model: BooleanCompletion) -> Figure:
+    """Draw the log-loss of every model on held-out entries."""
+    tried = model.selection_
+    if not tried:
+        raise ValueError(
+            "no entries could be held out to compare models, so there is no curve; draw the matrix"
+        )
+    return plot.plot_bars(
+        [str(line["model"]) for line in tried],
+        np.array([line["log_loss"] for line in tried]),
+        np.array([line["standard_error"] for line in tried]),
+        "log-loss of held-out entries, lower is better",
+    )

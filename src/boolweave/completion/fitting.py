@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from boolweave.completion.chain import Chain, Draw, Member, Side, Structure
-from boolweave.completion.choice.plain import fit_plain
-from boolweave.completion.choice.selection import (
+from boolweave.completion.chain import Chain, Draw, MemberTask, Side, cut_of, make_members
+from boolweave.completion.ensemble import Ensemble, Family, Member, PlainBoolean, Structure
+from boolweave.completion.selection import (
     COMPONENTS,
     LARGE,
     LARGE_LAYERS,
@@ -18,25 +20,16 @@ from boolweave.completion.choice.selection import (
     MOST_LAYERS,
     OTHER_COMPONENTS,
     VERY_FEW,
+    Candidate,
     Selection,
     Wanted,
+    fit_plain,
     make_folds,
 )
-from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean
-from boolweave.completion.features import MOST_PATTERN
-from boolweave.completion.runs import MemberTask, make_members
-from boolweave.completion.tasks import OutOfTime
-from boolweave.completion.thresholds import cut_of
+from boolweave.completion.table import MOST_PATTERN, Pattern, Table
+from boolweave.completion.tasks import OutOfTime, Runner
 from boolweave.runtime.free_memory import format_bytes, free_memory
 from boolweave.runtime.threads import effective_jobs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from boolweave.completion.choice.selection import Candidate
-    from boolweave.completion.features import Pattern
-    from boolweave.completion.table import Table
-    from boolweave.completion.tasks import Runner
 
 # The fraction of `max_time` for the choice of the model.
 CHOOSING = 0.6
@@ -116,12 +109,13 @@ def fit(
     check_memory(table, wanted, n_members)
     if max_time is not None:
         compile_kernels(table)
+    begun = time.monotonic()
     random = np.random.default_rng(seed)
     cut = cut_of(table.levels, table.observations.values) if table.n_levels > 2 else 1
+    runner.limit(None if max_time is None else CHOOSING * max_time)
     folds = make_folds(table, random)
     interrupted, choice = False, None
     if folds:
-        runner.limit(None if max_time is None else CHOOSING * max_time)
         search = Selection(folds, wanted, cut, random, runner, say)
         with suppress(OutOfTime):  # before anything was tried
             choice = search.choose()
@@ -138,14 +132,14 @@ def fit(
     kinds = [candidate.kind for candidate in chosen]
     with_plain = plans[kinds.index("plain")] if "plain" in kinds else None
     plain = None
+    runner.limit(None if max_time is None else max_time - (time.monotonic() - begun))
     if with_plain is not None:
         say("plain Boolean model on all entries")
-        plain = fit_plain(
-            table.observations, wanted.n_components, int(random.integers(2**31)),
-            with_plain.weight, wanted.n_jobs,
-        )  # fmt: skip
         plans = [plan for plan in plans if plan is not with_plain]
-    runner.limit(None if max_time is None else (1 - CHOOSING) * max_time)
+        seed, seconds = int(random.integers(2**31)), _part_of(runner.left, len(plans))
+        plain = fit_plain(
+            table.observations, wanted.n_components, seed, with_plain.weight, wanted.n_jobs, seconds
+        )
     families, stopped = make_families(table, plans, n_members, random, runner, say)
     ensemble = Ensemble(table.shape, families, plain, intercept, cut, _pattern(table, families))
     return Fitted(ensemble, tried, interrupted or stopped)
@@ -173,6 +167,11 @@ def make_families(
     """
     if not plans:
         return (), False
+    try:
+        if any(plan.structure.pattern for plan in plans):
+            table.find_pattern(runner.check)
+    except OutOfTime:
+        plans = [_without_pattern(plan) for plan in plans]
     tasks: list[MemberTask] = []
     of_plan: list[int] = []
     each = LARGE_MEMBERS if table.n_entries > LARGE else 1
@@ -195,7 +194,9 @@ def make_families(
             say(f"member {sum(map(len, made))} of {max(n_members, len(plans))}")
     except KeyboardInterrupt as reason:
         stopped = not isinstance(reason, OutOfTime)
-        made += [make_members(replace(t, n_members=1)) for t in tasks[len(made) : len(plans)]]
+        end = None if stopped else time.monotonic()
+        rest = tasks[len(made) : len(plans)]
+        made += [make_members(replace(task, n_members=1, end=end)) for task in rest]
     families = tuple(
         Family(
             plan.structure,
@@ -207,6 +208,13 @@ def make_families(
         for i, plan in enumerate(plans)
     )
     return families, stopped
+
+
+def _without_pattern(plan: Plan) -> Plan:
+    """The plan without the pattern of entries; its chains begin at random."""
+    if not plan.structure.pattern:
+        return plan
+    return Plan(replace(plan.structure, pattern=False), plan.weight, [])
 
 
 def shared_out(n_members: int, weights: list[float]) -> list[int]:
@@ -245,14 +253,19 @@ def refit(
     plain: PlainBoolean | None = None
     if before.plain is not None:
         n_components = wanted.n_components or max(1, before.plain.rows.shape[1])
+        seed, seconds = int(random.integers(2**31)), _part_of(runner.left, len(plans))
         plain = fit_plain(
-            table.observations, n_components, int(random.integers(2**31)), before.plain.weight,
-            wanted.n_jobs,
-        )  # fmt: skip
+            table.observations, n_components, seed, before.plain.weight, wanted.n_jobs, seconds
+        )
     families, stopped = make_families(table, plans, n_members, random, runner, say)
     pattern = _pattern(table, families)
     ensemble = Ensemble(table.shape, families, plain, before.intercept, before.cut, pattern)
     return ensemble, stopped
+
+
+def _part_of(seconds: float | None, n_others: int) -> float | None:
+    """The time limit of the plain model if this many other families need the same time."""
+    return None if seconds is None else seconds / (1 + n_others)
 
 
 def _pattern(table: Table, families: tuple[Family, ...]) -> Pattern | None:

@@ -7,29 +7,23 @@ directions and the other layers. Messages are those of sum-product in small inte
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boolweave.completion.kernels.channels import evidence_of, log_normal_table
-from boolweave.engine.backend import State, split_rows
-from boolweave.engine.field import Field
-from boolweave.engine.integer_blocks import LARGEST_EVIDENCE, Code, IntegerBlock, make_blocks
-from boolweave.engine.integer_step import step
-from boolweave.engine.integer_sums import IntegerMessages, IntegerProblem, messages_of, no_sums
+from boolweave.completion.table import Table
+from boolweave.engine.backend import InitialBeliefs, State, split_rows
+from boolweave.engine.integers import IntegerMessages, IntegerProblem, messages_of, no_sums, step
 from boolweave.engine.kernels.integer_sum_product import CHANCE_STEPS, LOG_ODDS_STEPS, PerEntry
 from boolweave.engine.kernels.vectors import LANES
+from boolweave.engine.quantization import LARGEST_EVIDENCE, IntegerBlock, Quantization, make_blocks
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
 from boolweave.model.odds import log_odds, sigmoid
 from boolweave.runtime.storage import Memory
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from boolweave.completion.table import Table
-    from boolweave.runtime.types import Integers
+from boolweave.runtime.types import Doubles, Integers
 
 LOGS = log_normal_table()
 
@@ -80,20 +74,6 @@ class LayerEntries:
         return out
 
 
-@dataclass(frozen=True, eq=False)
-class LayerFactors:
-    """A fitted layer: probabilities of its bits, and how far it moves an entry."""
-
-    rows: NDArray[np.float32]  # (M, K) P(x = 1)
-    columns: NDArray[np.float32]  # (K, N) P(y = 1)
-    strength: float  # the mean is moved by +strength where z = 1, by −strength where z = 0
-
-    @property
-    def n_components(self) -> int:
-        """Number of factors K."""
-        return self.rows.shape[1]
-
-
 class BooleanLayer:
     """The messages of one layer, and its current contribution to each entry."""
 
@@ -107,7 +87,7 @@ class BooleanLayer:
         self.entries, self.strength = entries, strength
         shape = entries.table.shape
         first = np.full((1, n_components), log_odds(FIRST_PRIOR), dtype=np.float32)
-        code = Code(np.array([-1.0, 1.0, 0.0]), 255)
+        code = Quantization(np.array([-1.0, 1.0, 0.0]), 255)
         model = Model(n_components, Channel.symmetric(0.25))
         self.problem = IntegerProblem(
             model, shape, first, first.T.copy(), 0.0, code, entries.blocks, entries.most_in_column
@@ -118,14 +98,15 @@ class BooleanLayer:
         messages = IntegerMessages(to_row, to_column, no_sums(self.problem, "sum-product"))
         n = entries.table.n_entries
         by_row, by_column = (FIRST_BELIEFS * np.sqrt(max(1.0, n / max(1, size))) for size in shape)
-        field = Field.random(shape, n_components, (by_row, by_column), 1 / LOG_ODDS_STEPS, random)
+        field = InitialBeliefs.random(
+            shape, n_components, (by_row, by_column), 1 / LOG_ODDS_STEPS, random
+        )
         self.state = State(messages, semiring="sum-product", field=field)
         self._keep(np.full(n, FIRST_PRIOR, dtype=np.float32))
 
     def update(
-        self, mean: NDArray[np.float32], variance: NDArray[np.float32], cuts: NDArray[np.float64],
-        n_steps: int,
-    ) -> None:  # fmt: skip
+        self, mean: NDArray[np.float32], variance: NDArray[np.float32], cuts: Doubles, n_steps: int
+    ) -> None:
         """Pass messages, given mean and variance of the sum of all other parts at each entry."""
         ratios = np.empty(len(mean), dtype=np.float32)
         levels = self.entries.table.levels

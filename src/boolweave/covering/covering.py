@@ -7,57 +7,62 @@ number of factors is limited, or if false ones are allowed, `partial` continues 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from boolweave.covering.exact import MOST_WORK, NO_LIMITS, exact_cover
-from boolweave.covering.kernels.counting import remove_within
-from boolweave.covering.matrix import Merged
-from boolweave.covering.ordering import greedy_order
+from boolweave.covering.exact import MOST_WORK, Tiles, exact_cover
+from boolweave.covering.kernels.first_fit import Limits
+from boolweave.covering.kernels.tiles import remove_within
+from boolweave.covering.matrix import NO_LIMITS, Matrix, Merged, Requirements
 from boolweave.covering.partial import partial_cover
-from boolweave.covering.result import cover_of
-from boolweave.runtime.progress import silent
-from boolweave.search.kernels.bits import n_words, pack
+from boolweave.covering.result import Cover, cover_of, greedy_order
+from boolweave.engine.kernels.bits import Words, n_words, pack
+from boolweave.engine.result import Ending
+from boolweave.runtime.progress import Deadline, Say, silent
+from boolweave.search.table import Bits
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from boolweave.covering.exact import Tiles
-    from boolweave.covering.kernels.first_fit import Limits
-    from boolweave.covering.matrix import Matrix
-    from boolweave.covering.requirements import Requirements
-    from boolweave.covering.result import Cover
-    from boolweave.runtime.progress import Say
-    from boolweave.search.kernels.bits import Words
-    from boolweave.search.table import Bits
+# The share of `max_time` for a cover of all ones, if a search for fewer factors follows.
+FIRST_SHARE = 0.5
 
 
 def find_cover(
-    matrix: Matrix, required: Requirements, seed: int, say: Say = silent
+    matrix: Matrix, required: Requirements, seed: int, max_time: float | None = None,
+    say: Say = silent,
 ) -> Cover:  # fmt: skip
-    """Find the fewest factors that meet the requirements; `say` is called with the progress."""
+    """Find the fewest factors that meet the requirements; `say` is called with the progress.
+
+    After `max_time` seconds, or at Ctrl-C, the answer is the best cover so far.
+    """
     fixed, F = required.fixed, len(required.fixed)
-    own, n_false = rows_of_fixed(matrix, fixed, required.most_false)
+    fixed_rows, n_false = rows_of_fixed(matrix, fixed, required.most_false)
     most = None if required.most_factors is None else required.most_factors - F
     goal = replace(required, most_false=required.most_false - n_false, most_factors=most)
     exactly = required.most_false == 0
-    tiles, X, Y = _without_false_ones(matrix, own, fixed, required.limits, seed, exactly, say)
-    bound, interrupted = F, tiles.interrupted
+    is_last = exactly and not goal.most_missed and most is None
+    with Deadline(max_time) as deadline:
+        tiles, X, Y = deadline.call(
+            lambda: _without_false_ones(
+                matrix, fixed_rows, fixed, required.limits, seed, exactly, deadline, say
+            ),
+            share=1.0 if is_last else FIRST_SHARE,
+        )
+        if not exactly or goal.most_missed or (most is not None and len(Y) > most):
+            covered = _product(fixed_rows, fixed, matrix.shape)
+            start = X, Y
+            found = deadline.call(
+                lambda: partial_cover(matrix, covered, goal, start, seed, deadline.stop, say)
+            )
+            X, Y = found.X, found.Y
+    bound = F
     if exactly:  # one more factor for each missed one would cover all ones
         bound += max(tiles.bound - goal.most_missed, 0)
-    if not exactly or goal.most_missed or (most is not None and len(Y) > most):
-        covered = _product(own, fixed, matrix.shape)
-        found = partial_cover(matrix, covered, goal, (X, Y), seed, say)
-        X, Y, interrupted = found.X, found.Y, interrupted or found.interrupted
-    X, Y = np.concatenate([own, X], axis=1), np.concatenate([fixed, Y])
+    X, Y = np.concatenate([fixed_rows, X], axis=1), np.concatenate([fixed, Y])
     order, gained = _order(matrix, X, Y, F)
-    bound = max(bound, int(matrix.n_ones > 0))
-    return cover_of(
-        matrix, X[:, order], Y[order], gained, bound=bound, n_fixed=F,
-        fixed_names=required.fixed_names, most_missed=required.most_missed,
-        interrupted=interrupted,
-    )  # fmt: skip
+    bound = max(bound, int(matrix.n_ones > required.most_missed))
+    ending = Ending.OUT_OF_TIME if deadline.passed else Ending.CONVERGED
+    ending = Ending.INTERRUPTED if deadline.interrupted else ending
+    return cover_of(matrix, required, X[:, order], Y[order], gained, bound, ending)
 
 
 def rows_of_fixed(matrix: Matrix, fixed: Bits, most_false: int) -> tuple[Bits, int]:
@@ -72,20 +77,21 @@ def rows_of_fixed(matrix: Matrix, fixed: Bits, most_false: int) -> tuple[Bits, i
     n_zeros = size - n_inside
     if matrix.missing is not None:
         n_zeros = n_zeros - matrix.missing.astype(np.int64) @ fixed.T.astype(np.int64)
-    own = ((n_zeros == 0) & (n_inside > 0)).astype(np.uint8)
+    fixed_rows = ((n_zeros == 0) & (n_inside > 0)).astype(np.uint8)
     n_false = 0
     if most_false:
         row, factor = np.nonzero((n_zeros > 0) & (n_inside > n_zeros))
         zeros = n_zeros[row, factor]
         order = np.argsort(zeros / size[factor], kind="stable")
         within = order[np.cumsum(zeros[order]) <= most_false]
-        own[row[within], factor[within]] = 1
+        fixed_rows[row[within], factor[within]] = 1
         n_false = int(zeros[within].sum())
-    return own, n_false
+    return fixed_rows, n_false
 
 
 def _without_false_ones(
-    matrix: Matrix, own: Bits, fixed: Bits, limits: Limits, seed: int, exactly: bool, say: Say
+    matrix: Matrix, fixed_rows: Bits, fixed: Bits, limits: Limits, seed: int, exactly: bool,
+    deadline: Deadline, say: Say,
 ) -> tuple[Tiles, Bits, Bits]:  # fmt: skip
     """Cover all ones that fixed factors do not cover; also return the factors X (M, T), Y (T, N).
 
@@ -97,9 +103,10 @@ def _without_false_ones(
         matrix, fixed, limits.rows == NO_LIMITS.rows, limits.columns == NO_LIMITS.columns
     )
     active = merged.ones.copy()
-    for f, rows in enumerate(pack(own[merged.first_rows].T)):
+    for f, rows in enumerate(pack(fixed_rows[merged.first_rows].T)):
         remove_within(active, rows, merged.fixed[f])
-    tiles = exact_cover(merged, active, limits, seed, MOST_WORK if exactly else 0.0, say)
+    most_work = MOST_WORK if exactly else 0.0
+    tiles = exact_cover(merged, active, limits, seed, most_work, deadline, say)
     X, Y = merged.expanded(tiles.rows, tiles.columns)
     if len(Y):  # in the order of their first rows and columns
         order = np.lexsort((Y.argmax(axis=1), X.argmax(axis=0)))
@@ -117,9 +124,9 @@ def _product(X: Bits, Y: Bits, shape: tuple[int, int]) -> Words:
 
 def _order(
     matrix: Matrix, X: Bits, Y: Bits, n_fixed: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # fmt: skip
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The order of the factors, and the number of ones that each of them adds."""
-    merged = Merged.of(matrix, Y, own=X)
+    merged = Merged.of(matrix, Y, fixed_rows=X)
     rows = pack(X[merged.first_rows].T)
     return greedy_order(
         merged.ones, rows, merged.fixed, merged.row_weight, merged.column_weight, n_fixed

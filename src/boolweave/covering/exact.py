@@ -2,45 +2,49 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from boolweave.covering import cliques
-from boolweave.covering.fractional import fractional_bound
-from boolweave.covering.kernels.counting import needed
-from boolweave.covering.kernels.first_fit import Limits, empty_cliques, first_fit, iterate
-from boolweave.covering.kernels.greedy import greedy_tiles
+from boolweave.covering.kernels.first_fit import (
+    Limits,
+    empty_cliques,
+    first_fit,
+    greedy_tiles,
+    iterate,
+)
 from boolweave.covering.kernels.reducing import (
+    Flag,
+    Indices,
     Ones,
+    Reduction,
     assign_dominated,
     empty_reduction,
     empty_span,
     intersect,
     reduce,
 )
-from boolweave.covering.matrix import packed_at
-from boolweave.covering.parts import Part, independent_ones
-from boolweave.runtime.progress import counted
-from boolweave.search.kernels.bits import n_words, sizes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from boolweave.covering.kernels.reducing import Indices, Reduction
-    from boolweave.covering.matrix import Merged
-    from boolweave.runtime.progress import Say
-    from boolweave.search.kernels.bits import Words
+from boolweave.covering.kernels.tiles import needed
+from boolweave.covering.matrix import NO_LIMITS, Merged, packed_at
+from boolweave.covering.parts import (
+    MOST_LISTED,
+    Part,
+    fewest,
+    fractional_bound,
+    independent_ones,
+    maximal_cliques,
+)
+from boolweave.engine.kernels.bits import Words, n_words, random_words, sizes_of
+from boolweave.runtime.progress import Deadline, Say, counted
 
 # Up to this many ones that remain after the reductions are divided into connected components.
 MOST_DIVIDED = 4000
 
 # Work is counted in units of a few nanoseconds: the maximum work of all rounds of first fit, and
-# the work between two points at which Ctrl-C is noticed.
+# the work between two looks at the time limit and at Ctrl-C.
 MOST_WORK = 8e9
 WORK_AT_ONCE = 5e7
 
@@ -55,21 +59,19 @@ GREEDY_WORK = 2 * 10**9
 # Maximum number of words that are read by the reductions; each takes a nanosecond or less.
 REDUCING_WORK = 4 * 10**10
 
-NO_LIMITS = Limits(1 << 60, 1 << 60)
-
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """Factors of a merged matrix, a lower bound of their number, and whether Ctrl-C was pressed."""
+    """Factors of a merged matrix, and a lower bound of their number."""
 
     rows: Words  # (T, words of M')
     columns: Words  # (T, words of N')
     bound: int
-    interrupted: bool = False
 
 
 def exact_cover(
-    merged: Merged, active: Words, limits: Limits, seed: int, most_work: float, say: Say
+    merged: Merged, active: Words, limits: Limits, seed: int, most_work: float, deadline: Deadline,
+    say: Say,
 ) -> Tiles:  # fmt: skip
     """Cover the active ones with few factors and no false ones.
 
@@ -83,6 +85,8 @@ def exact_cover(
     seed : int
     most_work : float
         Maximum work of all rounds of first fit.
+    deadline : Deadline
+        When it sets its `stop`, the search ends with the best cover so far.
     say : callable
         It is called with a line of text about the current step.
 
@@ -91,12 +95,12 @@ def exact_cover(
     Tiles
         Without limits, every row or column that is added to a tile would add a false one.
     """
-    search = _Search(merged, seed, most_work, say)
+    search = _Search(merged, seed, most_work, deadline, say)
     ones = merged.list_ones(active)
     if not len(ones.rows):
         return Tiles(np.zeros((0, n_words(merged.shape[0])), dtype=np.uint64), merged.fixed[:0], 0)
     say(f"reducing {counted(len(ones.rows), 'one')}")
-    found, remaining = reduced(merged, active, ones)
+    found, remaining = reduced(merged, active, ones, deadline.stop)
     n_forced = search.n_before = int(found.n[0])
     clique, n_left, bound = search.cover(_subset(ones, remaining))
     found.clique[remaining] = n_forced + clique
@@ -112,31 +116,32 @@ def exact_cover(
         clique, n_cliques = search.split(ones, found.clique, limits)
         rows, columns = _lines_of_cliques(merged, ones, clique, n_cliques)
         bound = max(bound, *_bounds_of_limits(merged, ones, limits))
-    return Tiles(rows, columns, bound, search.interrupted)
+    return Tiles(rows, columns, bound)
 
 
-def reduced(merged: Merged, active: Words, ones: Ones) -> tuple[Reduction, Indices]:
+def reduced(merged: Merged, active: Words, ones: Ones, stop: Flag) -> tuple[Reduction, Indices]:
     """Apply the reductions to the active ones; also return those that remain."""
     found = empty_reduction(len(ones.rows))
     # Ones with few neighbours dominate others, and they take less time to examine.
     in_row, in_column = map(sizes_of, merged.allowed)
     order = np.argsort(in_row[ones.rows] * in_column[ones.columns], kind="stable")
     span = empty_span(merged.allowed)
-    reduce(merged.allowed, active.copy(), ones, order, span, found, REDUCING_WORK)
+    reduce(merged.allowed, active.copy(), ones, order, span, found, REDUCING_WORK, stop)
     return found, np.flatnonzero((found.clique < 0) & (found.dominator < 0))
 
 
 class _Search:
     """Covers of some ones of a merged matrix, with a limited amount of work."""
 
-    def __init__(self, merged: Merged, seed: int, most_work: float, say: Say) -> None:
+    def __init__(
+        self, merged: Merged, seed: int, most_work: float, deadline: Deadline, say: Say
+    ) -> None:
         self.merged = merged
         self.most_work = most_work
-        self.say = say
+        self.deadline, self.stop, self.say = deadline, deadline.stop, say
         self.n_before = 0  # number of factors of other ones, for display
         self.random = np.random.default_rng(seed)
         self.work = 0.0
-        self.interrupted = False
 
     # ------------------------------------------------------------ without limits
 
@@ -167,20 +172,19 @@ class _Search:
         n_ones, bound = len(part.ones.rows), 0
         self._report(0, f"{counted(n_ones, 'one')} left")
         best: tuple[Indices, int] | None = None
-        if n_ones <= cliques.MOST_ONES:
-            listed = cliques.maximal_cliques(part.neighbours())
+        if n_ones <= MOST_LISTED:
+            listed = maximal_cliques(part.neighbours(), self.stop)
             if listed is not None:
-                clique, bound = cliques.fewest(listed, n_ones)
+                clique, bound = fewest(listed, n_ones, self.deadline.left())
                 best = None if clique is None else (clique, int(clique.max()) + 1)
                 if best is not None and best[1] == bound:
                     return *best, bound
-        count = part.count()
+        count = part.count(self.stop)
         starts = self._starts(part, count)
         if self.most_work:
             most = min(n for _, _, n in starts)
             self._report(most, "looking for a lower bound")
-            with self._interruptible():
-                bound = max(bound, independent_ones(part, count, most, self.random))
+            bound = max(bound, independent_ones(part, count, most, self.random, self.stop))
         for start in starts:
             found = self._improved(part, *start, NO_LIMITS, bound)
             if best is None or found[1] < best[1]:
@@ -191,20 +195,11 @@ class _Search:
         clique, n_cliques = best
         if self.most_work and bound < n_cliques:
             self._report(n_cliques, "looking for a lower bound")
-            with self._interruptible():
-                bound = fractional_bound(part, clique, count, bound)
+            bound = fractional_bound(part, clique, count, bound, self.deadline)
         return clique, n_cliques, bound
 
     def _report(self, n_cliques: int, text: str) -> None:
         self.say(f"{counted(self.n_before + n_cliques, 'factor')} so far, {text}")
-
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Let Ctrl-C end a step, and all later ones."""
-        try:
-            yield
-        except KeyboardInterrupt:
-            self.interrupted, self.most_work = True, 0.0
 
     def _starts(self, part: Part, count: Indices) -> list[tuple[Indices, Indices, int]]:
         """Some first orders, the cliques that result from each, and their number.
@@ -216,12 +211,14 @@ class _Search:
         ones = part.ones
         hardest = np.argsort(count, kind="stable")
         clique = np.zeros(len(hardest), dtype=np.int64)
-        n = greedy_tiles(part.allowed, ones, part.active, hardest, GREEDY_WORK, clique)
+        n = greedy_tiles(part.allowed, ones, part.active, hardest, GREEDY_WORK, clique, self.stop)
         first = np.argsort(clique, kind="stable"), clique, n
         orders = [np.lexsort((ones.columns, ones.rows)), np.lexsort((ones.rows, ones.columns))]
         memory = empty_cliques(part.shape, 2 * min(part.shape))
         found = []
         for order in [*orders, hardest]:
+            if self.stop[0]:
+                break
             clique = np.zeros(len(order), dtype=np.int64)
             n = first_fit(part.allowed, ones, order, NO_LIMITS, memory, clique)
             if n >= 0:
@@ -236,24 +233,21 @@ class _Search:
     ) -> tuple[Indices, int]:  # fmt: skip
         """Run rounds of first fit until the bound is reached, or until they do not improve."""
         memory = empty_cliques(part.shape, n_cliques)
-        state = self.random.integers(1, 2**63, size=1, dtype=np.uint64)
+        state = random_words(self.random)
         per_round = _work_of_round(part, n_cliques)
         done, last, last_work = 0, 0, self.work
         best = clique.copy()
-        with self._interruptible():
-            while n_cliques > bound and self.work < self.most_work:
-                n_rounds = int(np.clip(WORK_AT_ONCE / per_round, 1, PATIENCE // 4))
-                now = iterate(
-                    part.allowed, part.ones, order, limits, memory, clique, state, n_rounds
-                )
-                self.work += n_rounds * per_round
-                done += n_rounds
-                self._report(n_cliques, f"round {done:,}")
-                if now < n_cliques:
-                    n_cliques, last, last_work = now, done, self.work
-                    best[:] = clique
-                if done - last > max(PATIENCE, last) or self.work - last_work > IDLE_WORK:
-                    break
+        while n_cliques > bound and self.work < self.most_work and not self.stop[0]:
+            n_rounds = int(np.clip(WORK_AT_ONCE / per_round, 1, PATIENCE // 4))
+            now = iterate(part.allowed, part.ones, order, limits, memory, clique, state, n_rounds)
+            self.work += n_rounds * per_round
+            done += n_rounds
+            self._report(n_cliques, f"round {done:,}")
+            if now < n_cliques:
+                n_cliques, last, last_work = now, done, self.work
+                best[:] = clique
+            if done - last > max(PATIENCE, last) or self.work - last_work > IDLE_WORK:
+                break
         return best, n_cliques
 
     # ------------------------------------------------------------ with limits

@@ -1,28 +1,31 @@
-"""The matrix to be covered: its ones and its missing entries; all other entries are zeros."""
+"""The matrix to be covered, and the requirements for its cover.
+
+A matrix holds its ones and its missing entries; all other entries are zeros.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
+from boolweave.covering.kernels.first_fit import Limits
 from boolweave.covering.kernels.reducing import Allowed, Ones
-from boolweave.data.observations import Observations
-from boolweave.data.sparse import is_sparse
-from boolweave.search.kernels.bits import n_words, pack, unpack
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from boolweave.data.observations import Absent
-    from boolweave.search.kernels.bits import Words
-
-    Bits = NDArray[np.uint8]
+from boolweave.data.convert import is_sparse
+from boolweave.data.labels import find_labels
+from boolweave.data.observations import Absent, Observations
+from boolweave.engine.kernels.bits import Words, n_words, pack, unpack
+from boolweave.runtime.checks import check_count, is_number, is_whole
+from boolweave.runtime.threads import cut
+from boolweave.search.table import Bits
 
 # Number of cells that are processed at once.
 CELLS_AT_ONCE = 1 << 24
+
+NO_LIMITS = Limits(1 << 60, 1 << 60)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,17 +65,17 @@ class Matrix:
         """
         if not is_sparse(data):
             return cls.of_observations(Observations.from_data(data), "missing")
-        seen = Observations.from_sparse(data, absent="missing")
-        found = cls.of_observations(seen, "zero")
+        observations = Observations.from_sparse(data, absent="missing")
+        found = cls.of_observations(observations, "zero")
         stored = data.tocoo()
         if stored.data.dtype.kind != "f" or not np.isnan(stored.data).any():
             return found
         where = np.isnan(stored.data)
-        missing = _pattern(stored.row[where], stored.col[where], seen.shape)
-        known = _pattern(seen.rows_of_entries(), seen.indices, seen.shape)
+        missing = _pattern(stored.row[where], stored.col[where], observations.shape)
+        known = _pattern(observations.rows_of_entries(), observations.indices, observations.shape)
         missing = sparse.csr_array(missing - missing.multiply(known))
         missing.eliminate_zeros()
-        return cls(seen, found.ones, missing)
+        return cls(observations, found.ones, missing)
 
     @classmethod
     def of_observations(cls, observations: Observations, absent: Absent) -> Matrix:
@@ -96,13 +99,9 @@ def _pattern(rows: Any, columns: Any, shape: tuple[int, int]) -> sparse.csr_arra
 
 def _complement(observations: Observations) -> sparse.csr_array:
     """The entries that were not observed."""
-    M, N = observations.shape
-    step = max(1, CELLS_AT_ONCE // max(1, N))
     parts = [
-        sparse.csr_array(
-            np.isnan(observations.take_rows(slice(start, start + step)).to_dense()), dtype=np.int8
-        )
-        for start in range(0, M, step)
+        sparse.csr_array(np.isnan(observations.take_rows(rows).to_dense()), dtype=np.int8)
+        for rows in cut(*observations.shape, CELLS_AT_ONCE)
     ]
     return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
@@ -113,9 +112,7 @@ def packed(matrix: sparse.csr_array) -> Words:
     return packed_at(rows, matrix.indices.astype(np.int64), matrix.shape)
 
 
-def packed_at(
-    rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]
-) -> Words:  # fmt: skip
+def packed_at(rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]) -> Words:
     """Pack a matrix with ones at these positions by rows: (M, words of N)."""
     words = np.zeros((shape[0], n_words(shape[1])), dtype=np.uint64)
     place = rows * words.shape[1] + (columns >> 6)
@@ -160,7 +157,7 @@ class Merged:
     @classmethod
     def of(
         cls, matrix: Matrix, fixed: Bits, rows: bool = True, columns: bool = True,
-        own: Bits | None = None,
+        fixed_rows: Bits | None = None,
     ) -> Merged:  # fmt: skip
         """Merge equal rows, or equal columns, or both.
 
@@ -171,12 +168,14 @@ class Merged:
             The columns of the fixed factors; columns are equal only if they are in the same ones.
         rows, columns : bool
             Whether equal rows, and equal columns, are merged.
-        own : (M, F) array, optional
+        fixed_rows : (M, F) array, optional
             The rows of the fixed factors; if given, rows are equal only if they are in the same
             factors.
         """
         parts = [matrix.ones] if matrix.missing is None else [matrix.ones, matrix.missing]
-        kept_rows, row_of, row_weight = _merged(parts, None if own is None else own.T, rows)
+        kept_rows, row_of, row_weight = _merged(
+            parts, None if fixed_rows is None else fixed_rows.T, rows
+        )
         by_column = [part[kept_rows].T.tocsr() for part in parts]  # with rows in order
         kept_columns, column_of, column_weight = _merged(by_column, fixed, columns)
         left = [part[kept_columns] for part in by_column]
@@ -193,16 +192,14 @@ class Merged:
 
     def list_ones(self, active: Words) -> Ones:
         """List the active ones (M', words of N') by rows."""
-        rows, columns = [], []
-        step = max(1, CELLS_AT_ONCE // max(1, self.shape[1]))
-        for start in range(0, self.shape[0], step):
-            r, c = np.nonzero(unpack(active[start : start + step], self.shape[1]))
-            rows.append(r + start)
-            columns.append(c)
-        row = np.concatenate([np.zeros(0, dtype=np.int64), *rows]).astype(np.int64)
-        column = np.concatenate([np.zeros(0, dtype=np.int64), *columns]).astype(np.int64)
-        begin = np.searchsorted(row, np.arange(self.shape[0] + 1)).astype(np.int64)
-        return Ones(begin, row, column)
+        M, N = self.shape
+        ones = [np.zeros((2, 0), dtype=np.int64)]
+        for some in cut(M, N, CELLS_AT_ONCE):
+            ones.append(np.array(np.nonzero(unpack(active[some], N))))
+            ones[-1][0] += some.start
+        rows, columns = np.concatenate(ones, axis=1)
+        start = np.searchsorted(rows, np.arange(M + 1)).astype(np.int64)
+        return Ones(start, rows, columns)
 
     def expanded(self, rows: Words, columns: Words) -> tuple[Bits, Bits]:
         """Unmerge tiles, (T, words of M') and (T, words of N'), to X (M, T) and Y (T, N)."""
@@ -243,3 +240,133 @@ def _merged(
         line_of[line] = at
     weight = np.bincount(line_of[line_of >= 0], minlength=len(first)).astype(np.int64)
     return np.array(first, dtype=np.int64), line_of, weight
+
+
+# ---------------------------------------------------------------- requirements
+
+
+@dataclass(frozen=True, eq=False)
+class Requirements:
+    """The requirements for a cover.
+
+    Attributes
+    ----------
+    most_missed, most_false : int
+        Maximum numbers of missed ones and of false ones.
+    most_factors : int or None
+        Maximum number of factors, including fixed ones.
+    fixed : (F, N) array
+        The columns of the fixed factors, which the cover must contain.
+    limits : Limits
+        Maximum numbers of rows and columns of the other factors.
+    fixed_names : tuple of str
+        The names of the fixed factors; empty if they have none.
+    """
+
+    most_missed: int
+    most_false: int
+    most_factors: int | None
+    fixed: Bits
+    limits: Limits
+    fixed_names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        matrix: Matrix,
+        coverage: float = 1.0,
+        false_ones: float = 0,
+        n_components: int | None = None,
+        fixed: Any = None,
+        max_rows: int | None = None,
+        max_columns: int | None = None,
+    ) -> Requirements:
+        """Check the parameters of `boolweave.cover`; raise ValueError or TypeError."""
+        roles, names = _fixed(fixed, matrix)
+        most = _limit("n_components", n_components)
+        if most is not None and most < len(roles):
+            raise ValueError(
+                f"n_components must be at least the number of fixed factors, {len(roles)}, but got "
+                f"{most}; allow more factors, or fix fewer"
+            )
+        n_ones = matrix.n_ones
+        return cls(
+            n_ones - _least_covered(coverage, n_ones),
+            _most_false(false_ones, n_ones),
+            most,
+            roles,
+            Limits(
+                _limit("max_rows", max_rows) or NO_LIMITS.rows,
+                _limit("max_columns", max_columns) or NO_LIMITS.columns,
+            ),
+            names,
+        )
+
+
+def _least_covered(coverage: Any, n_ones: int) -> int:
+    """The smallest number of ones whose share of all ones, as a float, is not below `coverage`."""
+    if is_number(coverage) and 0 < coverage <= 1:
+        least = int(np.ceil(float(coverage) * n_ones))
+        return least - 1 if least and (least - 1) / n_ones >= float(coverage) else least
+    raise ValueError(
+        f"coverage must be a fraction of the ones, above 0 and at most 1, but got {coverage!r}"
+    )
+
+
+def _most_false(false_ones: Any, n_ones: int) -> int:
+    """The maximum number of false ones: a whole number, or a fraction of the number of ones."""
+    if is_whole(false_ones):
+        if false_ones >= 0:
+            return int(false_ones)
+    elif is_number(false_ones) and 0 <= false_ones < 1:
+        return int(float(false_ones) * n_ones + 1e-9)
+    raise ValueError(
+        "false_ones must be a non-negative whole number, or a fraction of the ones below 1, but "
+        f"got {false_ones!r}"
+    )
+
+
+def _limit(name: str, value: object) -> int | None:
+    return None if value is None else check_count(name, value, remedy="; None sets no limit")
+
+
+def _fixed(fixed: Any, matrix: Matrix) -> tuple[Bits, tuple[str, ...]]:
+    """The columns of the fixed factors, (F, N), matched by name if both matrices have names.
+
+    Also returns the names of the factors, or nothing.
+    """
+    N = matrix.shape[1]
+    if fixed is None:
+        return np.zeros((0, N), dtype=np.uint8), ()
+    if isinstance(fixed, list | tuple | np.ndarray) and np.ndim(fixed) == 1 and len(fixed):
+        fixed = [fixed]
+    try:
+        given = Matrix.of_data(fixed)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"fixed: {error}") from None
+    roles = np.zeros((given.shape[0], N), dtype=np.uint8)
+    factor, column = given.ones.nonzero()
+    names, known = given.observations.column_labels, matrix.observations.column_labels
+    if names is not None and known is not None:
+        at, found = find_labels(names, known)
+        used = np.unique(column)
+        if not found[used].all():
+            unknown = str(names[used[~found[used]][0]])
+            raise ValueError(
+                f"fixed has the column {unknown!r}, which the matrix does not have; use the names "
+                "of its columns"
+            )
+        column = at[column]
+    elif given.shape[1] != N:
+        raise ValueError(
+            f"fixed must have {N} columns, as many as the matrix, but has {given.shape[1]}; pass a "
+            "row of zeros and ones for each factor"
+        )
+    roles[factor, column] = 1
+    if given.missing is not None:
+        raise ValueError("fixed must be zeros and ones, but has missing entries; fill them in")
+    empty = ~roles.any(axis=1)
+    if empty.any():
+        raise ValueError(f"fixed factor {int(np.argmax(empty)) + 1} has no columns; leave it out")
+    labels = given.observations.row_labels
+    return roles, () if labels is None else tuple(map(str, labels))

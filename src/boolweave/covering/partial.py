@@ -7,30 +7,20 @@ their limits; the weight of a false one is adapted to the limit that is exceeded
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
-from boolweave.covering.exact import NO_LIMITS
-from boolweave.covering.kernels.limited import descend_within, grow, n_missed
-from boolweave.covering.matrix import packed
-from boolweave.covering.ordering import greedy_order
-from boolweave.runtime.progress import counted
-from boolweave.search.kernels.bits import pack, sizes_of
-from boolweave.search.kernels.descent import improve, prune, scratch
+from boolweave.covering.kernels.reducing import Flag
+from boolweave.covering.kernels.tiles import descend_within, grow, n_missed
+from boolweave.covering.matrix import NO_LIMITS, Matrix, Requirements, packed
+from boolweave.covering.result import greedy_order
+from boolweave.engine.kernels.bits import Words, pack, random_words, sizes_of
+from boolweave.runtime.progress import Say, counted
+from boolweave.search.kernels.descent import prune, scratch
 from boolweave.search.kernels.factors import Entries, Table, empty_factors
-from boolweave.search.searching import work_of_refit
-from boolweave.search.table import bits_of, factors_of, shape_of, transposed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from boolweave.covering.matrix import Matrix
-    from boolweave.covering.requirements import Requirements
-    from boolweave.runtime.progress import Say
-    from boolweave.search.kernels.bits import Words
-    from boolweave.search.table import Bits
+from boolweave.search.searching import improve_factors, work_of_refit
+from boolweave.search.table import Bits, bits_of, factors_of, shape_of, transposed
 
 # Work in nanoseconds of a core: the maximum of all trials together, and of one trial, which has at
 # least this many passes over all factors.
@@ -58,7 +48,6 @@ class Found:
     Y: Bits
     n_missed: int
     n_false: int
-    interrupted: bool = False
 
     def reaches(self, goal: Requirements) -> bool:
         """Whether the missed ones and the false ones are within their limits."""
@@ -67,7 +56,7 @@ class Found:
 
 def partial_cover(
     matrix: Matrix, covered: Words, goal: Requirements, start: tuple[Bits, Bits], seed: int,
-    say: Say,
+    stop: Flag, say: Say,
 ) -> Found:  # fmt: skip
     """Cover enough ones with few factors, or as many ones as possible with a number of factors.
 
@@ -81,29 +70,28 @@ def partial_cover(
     start : X (M, T) and Y (T, N)
         Factors without false ones that cover all ones.
     seed : int
+    stop : (1,) array of bool
+        When another thread sets it, the search ends with the best answer so far.
     say : callable
         It is called with a line of text about the current step.
     """
-    search = _Search(matrix, covered, goal, seed, say)
+    search = _Search(matrix, covered, goal, seed, stop, say)
     found = search.first(*start)
-    try:
-        if goal.most_false:
-            found = search.with_false_ones(found)
-        if goal.most_factors is not None and not found.reaches(goal):
-            now = search.with_factors(found, goal.most_factors)
-            found = min(found, now, key=search.rank)
-        if found.reaches(goal):
-            found = search.fewer(found)
-    except KeyboardInterrupt:
-        found = replace(found, interrupted=True)
+    if goal.most_false:
+        found = search.with_false_ones(found)
+    if goal.most_factors is not None and not found.reaches(goal):
+        now = search.with_factors(found, goal.most_factors)
+        found = min(found, now, key=search.rank)
+    if found.reaches(goal):
+        found = search.fewer(found)
     return found
 
 
 class _Search:
     def __init__(
-        self, matrix: Matrix, covered: Words, goal: Requirements, seed: int, say: Say
-    ) -> None:  # fmt: skip
-        self.matrix, self.goal, self.say = matrix, goal, say
+        self, matrix: Matrix, covered: Words, goal: Requirements, seed: int, stop: Flag, say: Say
+    ) -> None:
+        self.matrix, self.goal, self.stop, self.say = matrix, goal, stop, say
         self.random = np.random.default_rng(seed)
         self.weight = np.inf if goal.most_false == 0 else WEIGHTS[0]
         self.entries = _entries(matrix, covered)
@@ -139,6 +127,8 @@ class _Search:
         """Find new factors one by one, with several weights of false ones; keep the best answer."""
         best, best_weight = found, self.weight
         for weight in WEIGHTS:
+            if self.stop[0]:
+                break
             self.say(f"{counted(len(best.Y), 'factor')} so far, allowing false ones")
             for now in self._grown(weight, max(1, len(best.Y))):
                 if self.rank(now) < self.rank(best):
@@ -149,10 +139,10 @@ class _Search:
     def _grown(self, weight: float, n: int) -> list[Found]:
         """Find at most n new factors; return them as they were added, and after improvement."""
         table = self.table(weight)
-        memory, random = scratch(shape_of(table), n), self._numbers()
+        memory, random = scratch(shape_of(table), n), random_words(self.random)
         factors = empty_factors(shape_of(table), n)
         most = self.goal.most_missed
-        n_used = grow(table, factors, self.goal.limits, memory, random, N_TRIES, most)
+        n_used = grow(table, factors, self.goal.limits, memory, random, N_TRIES, most, self.stop)
         X, Y = bits_of(factors)
         X, Y = X[:, :n_used], Y[:n_used]
         return [self._counted(X, Y), self._fitted(X, Y, weight)]
@@ -162,7 +152,7 @@ class _Search:
     def fewer(self, found: Found) -> Found:
         """Drop factors while the limits are met: several at a time, then one by one."""
         step = max(1, len(found.Y) // 8)
-        while len(found.Y) > 0 and self.work < MOST_WORK:
+        while len(found.Y) > 0 and self.work < MOST_WORK and not self.stop[0]:
             now = self.with_factors(found, max(0, len(found.Y) - step))
             if now.reaches(self.goal):
                 found = now
@@ -185,7 +175,7 @@ class _Search:
             now = self._fitted(found.X[:, stays], found.Y[stays], self.weight)
             if best is None or self.rank(now) < self.rank(best):
                 best = now
-            if now.reaches(self.goal) or self.goal.most_false == 0:
+            if now.reaches(self.goal) or self.goal.most_false == 0 or self.stop[0]:
                 break
             if now.n_false > self.goal.most_false:
                 self.weight *= STEP_OF_WEIGHT
@@ -208,18 +198,14 @@ class _Search:
             return self._counted(X, Y)
         table = self.table(weight)
         factors, K = factors_of(table, X, Y), len(Y)
-        memory = scratch(shape_of(table), K)
         refit = work_of_refit(table)
         if self.goal.limits == NO_LIMITS:
             most = int(max(TRIAL_WORK / refit, LEAST_PASSES * K))
-            never = np.zeros(1, dtype=np.bool_)
-            _, n = improve(
-                table, factors, empty_factors(shape_of(table), K), memory, self._numbers(),
-                most, 0, 100 * K, False, never,
-            )  # fmt: skip
+            _, n = improve_factors(table, factors, random_words(self.random), most, 0, self.stop)
             self.work += n * refit
         else:
-            descend_within(table, factors, self.goal.limits, memory, N_PASSES)
+            memory = scratch(shape_of(table), K)
+            descend_within(table, factors, self.goal.limits, memory, N_PASSES, self.stop)
             self.work += N_PASSES * K * refit
         return self._counted(*bits_of(factors))
 
@@ -231,9 +217,6 @@ class _Search:
         factors = factors_of(table, X, Y) if len(Y) else empty_factors(shape_of(table), 1)
         n_false = int(sizes_of(table.rows.zeros & factors.rows.once).sum())
         return Found(X, Y, int(n_missed(table, factors)), n_false)
-
-    def _numbers(self) -> NDArray[np.uint64]:
-        return self.random.integers(1, 2**63, size=1, dtype=np.uint64)
 
 
 def _entries(matrix: Matrix, covered: Words) -> tuple[Entries, Entries]:

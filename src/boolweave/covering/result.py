@@ -1,25 +1,25 @@
-"""The answer: a `Result` with the entries that it covers and misses, and a lower bound."""
+"""The answer: a `Result` with the entries that it covers and misses, and a lower bound.
+
+Its factors are in an order in which each covers as many as possible of the ones that are left.
+"""
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from boolweave.covering.kernels.product import differences
+from boolweave.covering.kernels.tiles import differences, remove_within, weight_within
+from boolweave.covering.matrix import Matrix, Requirements
+from boolweave.engine.kernels.bits import Words, pack
 from boolweave.engine.result import Ending, Result
 from boolweave.model.model import Model
-from boolweave.search.kernels.bits import pack
+from boolweave.runtime.types import Array
 from boolweave.search.result import PRIOR, channel_of, error_worth, log_posterior
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from boolweave.covering.matrix import Matrix
-    from boolweave.runtime.types import Array
-    from boolweave.search.table import Bits
+from boolweave.search.table import Bits
 
 
 def _no_pairs() -> NDArray[np.int64]:
@@ -81,7 +81,7 @@ class Cover(Result):
     @property
     def coverage(self) -> float:
         """The fraction of the ones that is covered; 1 if there are none."""
-        return 1.0 - len(self.missed) / self.n_ones if self.n_ones else 1.0
+        return (self.n_ones - len(self.missed)) / self.n_ones if self.n_ones else 1.0
 
     def name_of_factor(self, k: int) -> str | None:
         """The name of factor k, counted from 0, if it was given with one."""
@@ -100,9 +100,14 @@ class Cover(Result):
 
 
 def cover_of(
-    matrix: Matrix, X: Bits, Y: Bits, gained: NDArray[np.int64], *, bound: int, n_fixed: int,
-    fixed_names: tuple[str, ...], most_missed: int, interrupted: bool,
-) -> Cover:  # fmt: skip
+    matrix: Matrix,
+    required: Requirements,
+    X: Bits,
+    Y: Bits,
+    gained: NDArray[np.int64],
+    bound: int,
+    ending: Ending,
+) -> Cover:
     """Make the answer from factors X (M, K), Y (K, N) and the number of ones each adds, (K,)."""
     K, n_ones = len(Y), matrix.n_ones
     missed, false = _differences(matrix, X, Y)
@@ -123,25 +128,23 @@ def cover_of(
         row_log_odds=np.where(X, size, -size),
         column_log_odds=np.where(Y, size, -size),
         log_posterior=log_posterior(counts, channel, X.size + Y.size),
-        ending=Ending.INTERRUPTED if interrupted else Ending.CONVERGED,
+        ending=ending,
         n_iter=0,
         history={"coverage": curve},
         cost=float(K),
         bound=float(bound),
-        n_fixed=n_fixed,
-        fixed_names=fixed_names,
+        n_fixed=len(required.fixed),
+        fixed_names=required.fixed_names,
         n_ones=n_ones,
         missed=missed,
         false_ones=false,
         curve=curve,
         missing=matrix.missing,
-        most_missed=most_missed,
+        most_missed=required.most_missed,
     )
 
 
-def _differences(
-    matrix: Matrix, X: Bits, Y: Bits
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # fmt: skip
+def _differences(matrix: Matrix, X: Bits, Y: Bits) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The missed ones and the false ones, (n, 2) each."""
     members = sparse.csr_array(X)
     empty = np.zeros(len(X) + 1, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -155,3 +158,53 @@ def _differences(
 
 def _indices(matrix: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
+
+
+# ---------------------------------------------------------------- the order of factors
+
+
+def greedy_order(
+    ones: Words,
+    rows: Words,
+    columns: Words,
+    row_weight: NDArray[np.int64],
+    column_weight: NDArray[np.int64],
+    n_first: int = 0,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Order tiles greedily; also return how many ones each adds, in this order.
+
+    Parameters
+    ----------
+    ones : (M, words of N) array
+    rows, columns : (T, words of M) and (T, words of N) arrays
+        The tiles.
+    row_weight, column_weight : (M,) and (N,) arrays
+        The weight of an entry is that of its row times that of its column.
+    n_first : int
+        This number of tiles come first, in the given order.
+    """
+    left = ones.copy()
+    order, gains = [], []
+
+    def gain(t: int) -> int:
+        return int(weight_within(left, rows[t], columns[t], row_weight, column_weight))
+
+    def take(t: int, gained: int) -> None:
+        order.append(t)
+        gains.append(gained)
+        remove_within(left, rows[t], columns[t])
+
+    for t in range(n_first):
+        take(t, gain(t))
+    # The gain of a tile can only fall, so the first tile of the queue is the best one if it is
+    # still the first after its gain has been computed again.
+    queue = [(-gain(t), t) for t in range(n_first, len(rows))]
+    heapq.heapify(queue)
+    while queue:
+        _, t = heapq.heappop(queue)
+        now = gain(t)
+        if queue and (-now, t) > queue[0]:
+            heapq.heappush(queue, (-now, t))
+        else:
+            take(t, now)
+    return np.array(order, dtype=np.int64), np.array(gains, dtype=np.int64)

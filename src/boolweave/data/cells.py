@@ -130,7 +130,7 @@ class CellWords:
         if self.codes and (key := key_of(text)) in self.codes:
             self.found.add(key)
             return self.codes[key]
-        return _USUAL.get(text.strip().lower(), WRONG)
+        return _USUAL.get(key_of(text), WRONG)
 
     def unused(self) -> list[tuple[str, str]]:
         """The words that did not occur: "ones", "zeros" or "missing", and the key."""

@@ -7,21 +7,37 @@ each (0, 1 or MISSING) or names the first cell that is none of these, and then
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from boolweave.data.cells import MISSING, USUAL, WRONG, CellWords, check_option, codes_of
+from boolweave.data.cells import (
+    MISSING,
+    USUAL,
+    WRONG,
+    Above,
+    CellWords,
+    check_option,
+    codes_above,
+    codes_of,
+    is_missing,
+)
 from boolweave.data.entries import (
     CompressedRows,
     Packed,
     Shape,
     check_shape,
+    find_sorted,
+    index_dtype,
     pack,
     rows_from_codes,
     rows_from_packed,
+    scan_columns,
 )
 from boolweave.data.labels import (
     Labels,
@@ -31,11 +47,13 @@ from boolweave.data.labels import (
     number_by_appearance,
     place_of,
 )
+from boolweave.runtime.free_memory import format_bytes, free_memory
 from boolweave.runtime.types import Array, Integers
 
 if TYPE_CHECKING:
     import narwhals.stable.v1 as nw
-    from numpy.typing import ArrayLike
+
+    from boolweave.data.observations import Observations
 
 Names: TypeAlias = Iterable[object] | None
 
@@ -324,3 +342,362 @@ def _index_labels(index: Any) -> list[object] | None:
         return None
     counts = type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
     return None if counts else list(index)
+
+
+# ---------------------------------------------------------------- long tables
+
+
+def from_long(
+    table: Any,
+    names: tuple[str, str, str | None],
+    above: Above | None,
+    named: bool,
+    absent: str | None,
+    duplicates: str,
+    words: CellWords,
+) -> CompressedRows:
+    """Take the entries of a long table whose columns for row, column and value have these names."""
+    rows, columns, values = names
+    m, row_labels, n_rows = _axis(_column_of(table, rows), rows, named, "row")
+    n, column_labels, n_columns = _axis(_column_of(table, columns), columns, named, "column")
+    codes = np.ones(len(m), dtype=np.uint8)
+    if values is not None:
+        labels = row_labels, column_labels
+        codes = _codes(_column_of(table, values), values, above, words, (m, n), labels)
+    elif above is not None or words.codes:
+        raise ValueError(
+            "`above`, `ones`, `zeros` and `missing` need values: name their column with `values`"
+        )
+    absent = absent or ("zero" if values is None else "missing")
+    shape = check_shape((n_rows, n_columns))
+    if absent == "zero":
+        check_room(shape, 'pass `absent="missing"` to use only the entries that the table holds')
+    return from_coded_triples(
+        m, n, codes, shape, row_labels, column_labels, duplicates=duplicates, absent=absent
+    )
+
+
+def _column_of(table: Any, name: str) -> Array:
+    """A column of a table in memory."""
+    frame = in_memory(table, "for arrays, use Observations.from_triples")
+    if name not in frame.columns:
+        known = ", ".join(map(repr, frame.columns[:10]))
+        raise ValueError(f"the table has no column {name!r}; there are {known}")
+    return frame.get_column(name).to_numpy()
+
+
+def _axis(keys: Array, name: str, named: bool, axis: str) -> tuple[Integers, Labels | None, int]:
+    """The position of each key, and the labels and the length of the axis."""
+    if not named:
+        if keys.dtype.kind not in "iuf" and len(keys):
+            raise ValueError(
+                f"expected positions, counted from 0, in {name!r}, but got {keys.tolist()[0]!r}; "
+                'leave out `ids`, or pass `ids="names"`'
+            )
+        return positions_of(keys, None, None, axis)
+    if keys.dtype.kind == "f":
+        empty = np.isnan(keys)
+        # Whole numbers become floats in a column that has, or had, nulls.
+        if not empty.any() and (keys == np.floor(keys)).all():
+            keys = keys.astype(np.int64)
+    elif keys.dtype.kind == "O":
+        empty = np.array([is_missing(key) for key in keys], dtype=bool)
+        keys = np.array([str(key) for key in keys], dtype=np.str_)
+    elif keys.dtype.kind in "mM":
+        empty = np.isnat(keys)
+        if np.datetime_data(keys.dtype)[0] == "ns":  # as labels, they would be numbers
+            keys = keys.astype(f"{keys.dtype.kind}8[us]")
+    else:
+        empty = np.zeros(len(keys), dtype=bool)
+    if empty.any():
+        raise ValueError(
+            f"expected a name in every row of {name!r}, but that of row {int(np.argmax(empty))} "
+            "is missing; fill it in or remove the row"
+        )
+    numbers, distinct = number_by_appearance(keys)
+    labels = np.array([str(key) for key in distinct.tolist()], dtype=np.str_)
+    return numbers, labels, len(labels)
+
+
+def _codes(
+    values: Array,
+    name: str,
+    above: Above | None,
+    words: CellWords,
+    at: tuple[Integers, Integers],
+    labels: tuple[Labels | None, Labels | None],
+) -> Array:
+    """0, 1 or MISSING for each value."""
+
+    def place(position: int) -> str:
+        return place_of(at[0][position], at[1][position], *labels)
+
+    if above is None:
+        return codes_of(values, None, place, words)
+    if words.ones or words.zeros:
+        raise ValueError("`above` defines which values are ones; leave out `ones` and `zeros`")
+    if isinstance(above, str) and above not in ("mean", "median"):
+        raise ValueError(f'above must be "mean", "median" or a number, but got {above!r}')
+    numbers = np.empty(len(values))
+    for position, value in enumerate(values.tolist()):
+        try:
+            numbers[position] = np.nan if words.is_blank(value) else float(value)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"expected numbers in {name!r}, which `above` compares, but {place(position)} "
+                f"holds {value!r}; define which values are `missing`, or leave out `above`"
+            ) from None
+    return codes_above(numbers, above)
+
+
+# ---------------------------------------------------------------- sparse matrices
+
+
+# The arrays of each format that locate the entries in `data`.
+INDEX_ARRAYS = {
+    "csr": ("indptr", "indices"),
+    "csc": ("indptr", "indices"),
+    "bsr": ("indptr", "indices"),
+    "coo": ("row", "col"),
+}
+
+# A matrix with more rows than this, nearly all of them empty, is considered damaged, because every
+# row takes some bytes even if it is empty.
+_MOST_EMPTY_ROWS = 10_000_000
+_EMPTY_FOR_EACH_ENTRY = 100
+
+# Number of bytes of an entry while it is made, in addition to its column: code, value, and whether
+# it was observed.
+_MAKING = 3
+
+
+def is_sparse(data: object) -> bool:
+    """Whether `data` comes from scipy.sparse; does not load scipy for anything else."""
+    if "scipy.sparse" not in sys.modules:
+        return False
+    from scipy.sparse import issparse
+
+    return bool(issparse(data))
+
+
+def from_sparse(
+    matrix: Any, absent: str, row_labels: Names, column_labels: Names, duplicates: str
+) -> CompressedRows:
+    """Take the entries of a scipy.sparse array or matrix in any format."""
+    check_option("absent", absent, ("zero", "missing"))
+    check_option("duplicates", duplicates, ("error", "majority"))
+    if not is_sparse(matrix):
+        raise TypeError(
+            f"expected a scipy.sparse array or matrix, but got {type(matrix).__name__}; "
+            "use Observations.from_data for other kinds of input"
+        )
+    if matrix.ndim != 2:
+        raise ValueError(
+            f"expected a 2-D sparse array, but got shape {matrix.shape}; Reshape your data "
+            "with `.reshape(1, -1)` if it is one row"
+        )
+    shape = int(matrix.shape[0]), int(matrix.shape[1])
+    if matrix.format in INDEX_ARRAYS:
+        where = [getattr(matrix, name) for name in INDEX_ARRAYS[matrix.format]]
+        check_indices(matrix.format, where, matrix.data, shape)
+    if absent == "zero":
+        check_room(shape, 'pass `absent="missing"` if only stored entries were observed')
+    labels = checked_labels(row_labels, column_labels, shape)
+    if absent == "missing" and matrix.format == "csr":
+        entries = _from_tidy_csr(matrix, shape, *labels)
+        if entries is not None:
+            return entries
+    rows, columns, data = stored(matrix)
+    codes = codes_of(data, None, lambda n: place_of(rows[n], columns[n], *labels))
+    return from_coded_triples(
+        rows, columns, codes, shape, *labels, duplicates=duplicates, absent=absent
+    )
+
+
+def check_indices(kind: str, where: Sequence[Array], data: Array, shape: Shape) -> None:
+    """Raise ValueError for indices out of range, which the conversions of SciPy would follow.
+
+    `where` are the `INDEX_ARRAYS` of a sparse matrix of this format.
+    """
+    if kind == "coo":
+        rows, columns = where
+        if not len(rows) == len(columns) == len(data):
+            raise ValueError(
+                f"a sparse matrix has {len(rows)} rows, {len(columns)} columns and {len(data)} "
+                "values, but must have the same number of each; create it again"
+            )
+        _check_range(rows, shape[0])
+        _check_range(columns, shape[1])
+        return
+    indptr, indices = where
+    height, width = data.shape[1:] if kind == "bsr" else (1, 1)
+    n_runs, n_indices = shape[0] // height, shape[1] // width
+    if kind == "csc":
+        n_runs, n_indices = n_indices, n_runs
+    if len(indptr) != n_runs + 1 or indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
+        raise ValueError(
+            f"indptr of a sparse matrix must have {n_runs + 1} numbers that begin with 0 and do "
+            "not decrease; create the matrix again"
+        )
+    n_stored = int(indptr[-1])
+    if n_stored > min(len(indices), len(data)):
+        raise ValueError(
+            f"indptr of a sparse matrix goes up to {n_stored}, but there are {len(indices)} "
+            f"indices and {len(data)} values; create the matrix again"
+        )
+    _check_range(indices[:n_stored], n_indices)
+
+
+def _check_range(indices: Array, size: int) -> None:
+    if len(indices) and (indices.min() < 0 or indices.max() >= size):
+        raise ValueError(
+            f"indices of a sparse matrix must be from 0 to {size - 1}, but go from "
+            f"{indices.min()} to {indices.max()}; correct them or the shape"
+        )
+
+
+def check_rows(shape: Shape, n_stored: int) -> None:
+    """Raise ValueError for a matrix that consists almost entirely of empty rows."""
+    if shape[0] > max(_MOST_EMPTY_ROWS, _EMPTY_FOR_EACH_ENTRY * n_stored):
+        raise ValueError(
+            f"a matrix of {shape[0]} x {shape[1]} with {n_stored} entries consists almost entirely "
+            "of empty rows; correct its shape, or leave out the empty rows"
+        )
+
+
+def check_room(shape: Shape, remedy: str) -> None:
+    """Raise MemoryError if a matrix whose absent entries are zeros would not fit into memory."""
+    n_bytes = shape[0] * shape[1] * (_MAKING + np.dtype(index_dtype(shape[1])).itemsize)
+    free = free_memory()
+    if free is not None and n_bytes > free:
+        raise MemoryError(
+            f"{shape[0]} rows × {shape[1]} columns take {format_bytes(n_bytes)} of memory if every "
+            f"absent entry is an observed zero, but {format_bytes(free)} are free; {remedy}, or "
+            "use fewer rows or columns"
+        )
+
+
+def _from_tidy_csr(
+    matrix: Any, shape: Shape, row_labels: Labels | None, column_labels: Labels | None
+) -> CompressedRows | None:
+    """Take the entries of a CSR matrix without a copy; None if they are not in order."""
+    indptr, n_stored = matrix.indptr, int(matrix.indptr[-1])
+    indices, data = matrix.indices[:n_stored], matrix.data[:n_stored]
+
+    def place(position: int) -> str:
+        row = int(np.searchsorted(indptr, position, side="right")) - 1
+        return place_of(row, indices[position], row_labels, column_labels)
+
+    codes = codes_of(data, None, place)
+    if (codes == MISSING).any() or not scan_columns(indptr, indices)[2]:
+        return None
+    indptr = indptr.astype(np.int64, copy=False)
+    indices = indices.astype(index_dtype(shape[1]), copy=False)
+    return CompressedRows(shape, indptr, indices, codes, row_labels, column_labels)
+
+
+def stored(matrix: Any) -> tuple[Array, Array, Array]:
+    """Rows, columns and values of all stored cells, including zeros and duplicates."""
+    if matrix.format != "dia":
+        triples = matrix.tocoo(copy=False)
+        return triples.row, triples.col, triples.data
+    # SciPy drops the zeros of stored diagonals on conversion; data[d, j] is cell (j - offset, j).
+    columns = np.broadcast_to(np.arange(matrix.data.shape[1]), matrix.data.shape)
+    rows = columns - matrix.offsets[:, np.newaxis]
+    inside = (rows >= 0) & (rows < matrix.shape[0]) & (columns < matrix.shape[1])
+    return rows[inside], columns[inside], matrix.data[inside]
+
+
+# ---------------------------------------------------------------- weights
+
+
+# An entry that counts more often than this leaves nothing to learn from all others.
+LARGEST_WEIGHT = 1e12
+
+
+def entry_weights(sample_weight: object, observations: Observations) -> NDArray[np.float64]:
+    """The weight of every observed entry, in the order of `observations.values`.
+
+    Parameters
+    ----------
+    sample_weight : array of shape (M,) or (M, N), table, or sparse matrix of shape (M, N)
+        One weight for each row or for each entry, finite and non-negative. A sparse matrix holds
+        the weights of some entries, and all others have the weight 1.
+    observations : Observations, shape (M, N)
+
+    Returns
+    -------
+    (n_observed,) array
+
+    Examples
+    --------
+    >>> from boolweave import Observations
+    >>> from boolweave.data.convert import entry_weights
+    >>> entry_weights([2, 1], Observations.from_data([[1, 0], [float("nan"), 1]]))
+    array([2., 2., 1.])
+    """
+    if is_sparse(sample_weight):
+        return _of_stored(sample_weight, observations)
+    weights = _numbers(np.asarray(cast("ArrayLike", sample_weight)))
+    if weights.shape == (observations.n_rows,):
+        _check(weights, lambda place: f"row {place}")
+        return np.repeat(weights, np.diff(observations.indptr))
+    _check_shape(weights.shape, observations)
+    _check(
+        weights.ravel(),
+        lambda place: place_of(
+            place // observations.n_columns, place % observations.n_columns, None, None
+        ),
+    )
+    return weights[observations.rows_of_entries(), observations.indices]
+
+
+def _of_stored(matrix: Any, observations: Observations) -> NDArray[np.float64]:
+    """The weights of a sparse matrix; entries that it does not store have the weight 1."""
+    _check_shape(matrix.shape, observations)
+    matrix = matrix.tocoo()
+    data = _numbers(matrix.data)
+    rows, columns = matrix.row.astype(np.int64), matrix.col.astype(np.int64)
+    _check(data, lambda place: place_of(rows[place], columns[place], None, None))
+    place = rows * observations.n_columns + columns
+    order = np.argsort(place, kind="stable")
+    place, data = place[order], data[order]
+    twice = np.flatnonzero(np.diff(place) == 0)
+    if len(twice):
+        where = place_of(*divmod(int(place[twice[0]]), observations.n_columns), None, None)
+        raise ValueError(f"sample_weight stores {where} more than once; store each weight once")
+    at, known = find_sorted(place, observations.cell_numbers())
+    weights = np.ones(len(known))
+    weights[known] = data[at[known]]
+    return weights
+
+
+def _numbers(array: NDArray[np.generic]) -> NDArray[np.float64]:
+    if array.dtype.kind == "O":
+        with suppress(TypeError, ValueError):
+            array = array.astype(np.float64)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"sample_weight must hold numbers, one for each row or entry, got {array.dtype}; "
+            "leave out labels and other text"
+        )
+    return array.astype(np.float64)
+
+
+def _check_shape(shape: tuple[int, ...], observations: Observations) -> None:
+    if shape != observations.shape:
+        (n_rows, n_columns) = observations.shape
+        raise ValueError(
+            f"sample_weight must have a weight for each row, shape ({n_rows},), or for each "
+            f"entry, shape ({n_rows}, {n_columns}), like the data; got shape {shape}"
+        )
+
+
+def _check(weights: NDArray[np.float64], name_of: Callable[[int], str]) -> None:
+    wrong = np.flatnonzero(~((weights >= 0) & (weights <= LARGEST_WEIGHT)))
+    if len(wrong):
+        raise ValueError(
+            f"sample_weight must be at least 0 and at most {LARGEST_WEIGHT:g}, got "
+            f"{weights[wrong[0]]:g} at {name_of(int(wrong[0]))} (counted from 0); use the weight 0 "
+            "for entries that must not count"
+        )

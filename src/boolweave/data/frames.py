@@ -10,23 +10,17 @@ import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from boolweave.data.convert import has_label_column, is_table
+from boolweave.data.convert import has_label_column, is_sparse, is_table
 from boolweave.data.labels import name_for_labels, whole_numbers
-from boolweave.data.observations import Observations
-from boolweave.data.ones import SparseObservations
-from boolweave.data.sparse import is_sparse
+from boolweave.data.observed import ObservedEntries
+from boolweave.runtime.types import Array
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from boolweave.data.observed import ObservedEntries
-    from boolweave.runtime.types import Array
-
-    Axis = Literal["row", "column"]
+Axis = Literal["row", "column"]
 
 # An object of pandas, polars or Arrow: a table, a series, an index.
 Table: TypeAlias = Any
@@ -142,7 +136,11 @@ class Frame:
         return self._of_polars(polars_table(cells))
 
     def _of_polars(self, table: Table) -> Table:
-        return table.to_arrow() if self.library == "pyarrow" else table
+        if self.library != "pyarrow":
+            return table
+        # A NUL in a name is a panic in polars.
+        plain = table.rename({name: str(j) for j, name in enumerate(table.columns)})
+        return plain.to_arrow().rename_columns(table.columns)
 
 
 def is_matrix(asked: Table) -> bool:
@@ -154,7 +152,7 @@ def is_matrix(asked: Table) -> bool:
     >>> is_matrix([[1, 0, 1]]), is_matrix(["Ann", "Bo"]), is_matrix(3)
     (True, False, False)
     """
-    if isinstance(asked, Observations | SparseObservations) or is_sparse(asked):
+    if isinstance(asked, ObservedEntries) or is_sparse(asked):
         return True
     if isinstance(asked, list | tuple):
         return bool(asked) and np.ndim(asked[0]) == 1

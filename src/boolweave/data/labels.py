@@ -57,8 +57,8 @@ def check_labels(labels: Iterable[object] | None, length: int, axis: str) -> Lab
         return None
     if isinstance(labels, np.ndarray) and labels.ndim == 1 and labels.dtype.kind == "U":
         names: Labels = labels
-    elif isinstance(labels, str):
-        raise TypeError(f"{axis} labels must be a sequence of names, but got the text {labels!r}")
+    elif isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise TypeError(f"{axis} labels must be a sequence of names, but got {labels!r}")
     else:
         listed = list(labels)
         for position, label in enumerate(listed):
@@ -106,7 +106,7 @@ def check_order(given: Labels | None, expected: Labels | None) -> None:
         remedy = "pass the columns of fit under the same names"
     else:
         at = int(np.argmax(given != expected))
-        what = f"column {at + 1} is {str(given[at])!r}, but was {str(expected[at])!r} in fit"
+        what = f"column {at} is {str(given[at])!r}, but was {str(expected[at])!r} in fit"
         remedy = "put them in the order of observations_.column_labels"
     raise ValueError(
         "The feature names should match those that were passed during fit, in the same order: "

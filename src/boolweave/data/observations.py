@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from boolweave.data import convert
+from boolweave.data.cells import Above, CellWords, GivenCells, check_option
 from boolweave.data.entries import CompressedRows, checked, row_index, select_rows
 from boolweave.data.labels import Labels
 from boolweave.data.observed import ObservedEntries
-from boolweave.data.sources import Absent as Absent
-from boolweave.data.sources import Duplicates as Duplicates
-from boolweave.data.sources import Sources
-from boolweave.runtime.checks import is_whole
+from boolweave.runtime.checks import generator_of, is_number, is_whole
 from boolweave.runtime.storage import is_in_file, iterate_blocks, iterate_chunks
 from boolweave.runtime.types import Array, Integers
 
 # Number of entries that are processed at a time, where each needs some hundred bytes.
 ENTRIES_PER_CHUNK = 1 << 16
 
+Absent = Literal["zero", "missing"]
+Duplicates = Literal["error", "majority"]
 RandomState = int | np.random.Generator | None
 # The remaining observations, and the rows, columns and values of the hidden entries.
 Split = tuple["Observations", NDArray[np.int64], Integers, NDArray[np.uint8]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Observations(Sources, ObservedEntries):
+class Observations(ObservedEntries):
     """The observed entries of a partly observed Boolean matrix, by rows (CSR).
 
     Row ``m`` has the entries ``indptr[m]:indptr[m + 1]`` of ``indices`` (their columns) and
@@ -97,6 +98,277 @@ class Observations(Sources, ObservedEntries):
     def _fields(self) -> CompressedRows:
         return CompressedRows(*(getattr(self, name) for name in CompressedRows._fields))
 
+    # ------------------------------------------------------------ constructors
+
+    @classmethod
+    def from_data(
+        cls,
+        data: Any,
+        *,
+        absent: Absent = "zero",
+        duplicates: Duplicates = "error",
+        ones: GivenCells = None,
+        zeros: GivenCells = None,
+        missing: GivenCells = None,
+    ) -> Observations:
+        """Make observations from any kind of matrix; `Observations` pass through.
+
+        Parameters
+        ----------
+        data : array, nested lists, table, scipy.sparse array or matrix, or Observations
+            The matrix, shape (M, N). See `from_dense`, `from_table` and `from_sparse`. A table is
+            always treated as a wide one, each column of which is a column of the matrix; for
+            triples, use `from_triples` or `from_long`. All zeros of `SparseObservations` are
+            listed.
+        absent : {"zero", "missing"}
+            How to treat the entries that a sparse matrix does not store.
+        duplicates : {"error", "majority"}
+            What to do if a sparse matrix stores both 0 and 1 for an entry.
+        ones, zeros, missing : cell or sequence of cells, optional
+            Additional spellings of ones, zeros and missing cells in an array or a table, as texts
+            or numbers, such as ``missing=["-", 99]``. Other cells keep their usual meaning: 1,
+            true, yes and y are ones, 0, false, no and n are zeros, and NA, N/A, null, none, ? and
+            empty texts are missing, in lower or upper case. The command line reads files by the
+            same rules.
+
+        Examples
+        --------
+        >>> import scipy.sparse
+        >>> from boolweave import Observations
+        >>> likes = scipy.sparse.coo_array(([1, 0], ([0, 1], [2, 0])), shape=(2, 3))
+        >>> Observations.from_data(likes, absent="missing").to_dense()
+        array([[nan, nan,  1.],
+               [ 0., nan, nan]], dtype=float32)
+        >>> votes = [["ja", "nein"], ["-", "JA"]]
+        >>> Observations.from_data(votes, ones="ja", zeros="nein", missing="-").to_dense()
+        array([[ 1.,  0.],
+               [nan,  1.]], dtype=float32)
+        """
+        check_option("absent", absent, ("zero", "missing"))
+        check_option("duplicates", duplicates, ("error", "majority"))
+        words = CellWords.of(ones, zeros, missing)
+        if isinstance(data, ObservedEntries):
+            _without_words(words, "observations")
+            return data.to_local()
+        if convert.is_sparse(data):
+            _without_words(words, "a sparse matrix")
+            return Observations.from_sparse(data, absent=absent, duplicates=duplicates)
+        if convert.is_table(data):
+            return Observations._of(convert.from_table(data, words))
+        return Observations._of(convert.from_dense(data, None, None, words))
+
+    @classmethod
+    def from_dense(
+        cls,
+        array: ArrayLike,
+        *,
+        row_labels: Iterable[object] | None = None,
+        column_labels: Iterable[object] | None = None,
+    ) -> Self:
+        """Make observations from an array.
+
+        Parameters
+        ----------
+        array : array_like, shape (M, N)
+            Cells of 0, 1 or NaN (missing), of any Boolean or numeric type. The masked cells of
+            a masked array are missing; in an array of Python objects, None is missing, too.
+        row_labels, column_labels : sequences of M and of N names, optional
+            Names, all different.
+
+        Examples
+        --------
+        >>> from boolweave import Observations
+        >>> votes = [[1, 0], [None, 1]]
+        >>> Observations.from_dense(votes, column_labels=["tax", "war"])
+        Observations(2 rows × 2 columns, 3 of 4 entries observed, 66.7% ones)
+        """
+        return cls._of(convert.from_dense(array, row_labels, column_labels))
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        *,
+        ones: GivenCells = None,
+        zeros: GivenCells = None,
+        missing: GivenCells = None,
+    ) -> Self:
+        """Make observations from a wide table: pandas, polars, Arrow or similar.
+
+        Parameters
+        ----------
+        table : table in memory, M rows
+            Columns of Booleans, of numbers 0 and 1, or of words such as yes and no; nulls and NaN
+            are missing. Column names become column labels. Row labels come from the first column,
+            if that holds text other than such words and there is no pandas index with a name or
+            with text; otherwise from the index of a pandas table, unless it only counts the rows.
+            For categories and numbers, use `boolweave.TableEncoder`.
+        ones, zeros, missing : cell or sequence of cells, optional
+            Additional spellings of ones, zeros and missing cells, as in `from_data`.
+
+        Examples
+        --------
+        >>> import polars
+        >>> from boolweave import Observations
+        >>> table = polars.DataFrame({"name": ["Ann", "Bo"], "tax": [1, 0], "war": [None, True]})
+        >>> observations = Observations.from_table(table)
+        >>> observations.row_labels.tolist(), observations.column_labels.tolist()
+        (['Ann', 'Bo'], ['tax', 'war'])
+        """
+        return cls._of(convert.from_table(table, CellWords.of(ones, zeros, missing)))
+
+    @classmethod
+    def from_long(
+        cls,
+        table: Any,
+        rows: str,
+        columns: str,
+        values: str | None = None,
+        *,
+        above: Above | None = None,
+        ids: Literal["names", "positions"] = "names",
+        absent: Absent | None = None,
+        duplicates: Duplicates = "error",
+        ones: GivenCells = None,
+        zeros: GivenCells = None,
+        missing: GivenCells = None,
+    ) -> Self:
+        """Make observations from a long table, which has one line for each entry.
+
+        Parameters
+        ----------
+        table : table in memory, n lines: pandas, polars, Arrow or similar
+        rows, columns : str
+            The columns of the table that hold the row and the column of each entry.
+        values : str, optional
+            The column that holds the values: 0 and 1, words such as yes and no, or ratings.
+            Without it, every line is a one.
+        above : "mean", "median" or a number, optional
+            The values are ratings, and ratings above this number are ones.
+        ids : {"names", "positions"}
+            What `rows` and `columns` hold: names, which may be numbers and become labels in the
+            order of first appearance; or positions, which are whole numbers counted from 0.
+        absent : {"zero", "missing"}, optional
+            How to treat the entries that the table does not list. By default, they are missing if
+            there are values, and zeros if every line is a one.
+        duplicates : {"error", "majority"}
+            What to do if an entry is given as both 0 and 1; with "majority", a tie is missing.
+        ones, zeros, missing : cell or sequence of cells, optional
+            Additional spellings of ones, zeros and missing values, as in `from_data`; with `above`,
+            only `missing` applies.
+
+        Examples
+        --------
+        >>> import polars
+        >>> from boolweave import Observations
+        >>> seen = {"user": [7, 7, 9], "film": ["Alien", "Fargo", "Alien"], "stars": [5, 2, 4]}
+        >>> likes = Observations.from_long(polars.DataFrame(seen), "user", "film", "stars", above=3)
+        >>> likes.row_labels.tolist(), likes.column_labels.tolist()
+        (['7', '9'], ['Alien', 'Fargo'])
+        >>> likes.to_dense()
+        array([[ 1.,  0.],
+               [ 1., nan]], dtype=float32)
+        """
+        check_option("ids", ids, ("names", "positions"))
+        check_option("absent", absent or "zero", ("zero", "missing"))
+        check_option("duplicates", duplicates, ("error", "majority"))
+        words = CellWords.of(ones, zeros, missing)
+        return cls._of(
+            convert.from_long(
+                table, (rows, columns, values), above, ids == "names", absent, duplicates, words
+            )
+        )
+
+    @classmethod
+    def from_sparse(
+        cls,
+        matrix: Any,
+        *,
+        absent: Absent = "zero",
+        row_labels: Iterable[object] | None = None,
+        column_labels: Iterable[object] | None = None,
+        duplicates: Duplicates = "error",
+    ) -> Self:
+        """Make observations from a scipy.sparse array or matrix of any format.
+
+        Parameters
+        ----------
+        matrix : scipy.sparse array or matrix, shape (M, N)
+            Stored entries of 0, 1 or NaN (missing). A stored zero is an observed zero; the
+            formats BSR and DIA store whole blocks and diagonals, with all their zeros.
+        absent : {"zero", "missing"}
+            How to treat the entries that are not stored. With "zero", the result has M × N entries,
+            minus those stored as NaN, and takes 5 bytes for each.
+        row_labels, column_labels : sequences of M and of N names, optional
+            Names, all different.
+        duplicates : {"error", "majority"}
+            Entries that are stored more than once are merged if they agree, and never summed. If
+            they disagree, raise an error or take the majority; a tie is missing.
+
+        Notes
+        -----
+        With ``absent="missing"``, the arrays of a CSR matrix in canonical order are not copied, so
+        do not change the matrix afterwards.
+
+        Examples
+        --------
+        >>> import scipy.sparse
+        >>> from boolweave import Observations
+        >>> owns = scipy.sparse.csr_array([[0, 1, 0], [1, 1, 0]])
+        >>> Observations.from_sparse(owns).n_observed
+        6
+        >>> Observations.from_sparse(owns, absent="missing").n_observed
+        3
+        """
+        return cls._of(convert.from_sparse(matrix, absent, row_labels, column_labels, duplicates))
+
+    @classmethod
+    def from_triples(
+        cls,
+        rows: ArrayLike,
+        columns: ArrayLike,
+        values: ArrayLike,
+        *,
+        shape: tuple[int, int] | None = None,
+        row_labels: Iterable[object] | None = None,
+        column_labels: Iterable[object] | None = None,
+        duplicates: Duplicates = "error",
+    ) -> Self:
+        """Make observations from triples of row, column and value, in any order.
+
+        Parameters
+        ----------
+        rows, columns : array_like, shape (n,)
+            Either indices, which are whole numbers counted from 0, or labels, which are texts.
+            Labels are numbered in the order of first appearance, or in the order of `row_labels`
+            and `column_labels`.
+        values : array_like, shape (n,)
+            0, 1 or NaN (missing).
+        shape : (int, int), optional
+            Number of rows M and of columns N; by default, as many as occur in the triples.
+        row_labels, column_labels : sequences of M and of N names, optional
+            Names, all different.
+        duplicates : {"error", "majority"}
+            Triples of the same entry are merged if they agree. If they disagree, raise an error
+            that names the entry, or take the majority; a tie is missing.
+
+        Examples
+        --------
+        >>> from boolweave import Observations
+        >>> users, items = ["Ann", "Bo", "Ann"], ["tea", "tea", "rum"]
+        >>> observations = Observations.from_triples(users, items, [True, False, False])
+        >>> observations.to_dense()
+        array([[ 1.,  0.],
+               [ 0., nan]], dtype=float32)
+        >>> observations.column_labels.tolist()
+        ['tea', 'rum']
+        """
+        return cls._of(
+            convert.from_triples(
+                rows, columns, values, shape, row_labels, column_labels, duplicates
+            )
+        )
+
     # ------------------------------------------------------------ properties
 
     @property
@@ -137,6 +409,26 @@ class Observations(Sources, ObservedEntries):
     def cell_numbers(self) -> NDArray[np.int64]:
         """Return the number of the cell of every entry, row · N + column, shape (n_observed,)."""
         return self.rows_of_entries() * self.n_columns + self.indices
+
+    def entries(self) -> Iterator[tuple[Integers, Integers, NDArray[np.uint8]]]:
+        """Yield rows, columns and values of the listed entries, some at a time."""
+        for start, stop, columns, values in self.row_chunks():
+            per_row = np.diff(self.indptr[start : stop + 1])
+            yield np.repeat(np.arange(start, stop), per_row), columns, values
+
+    def implied_zeros(self, rows: Integers, columns: Integers) -> tuple[Integers, Integers]:
+        """Find the zeros that are not listed among some rows and columns; here there are none."""
+        return rows[:0], columns[:0]
+
+    def implied_zeros_in(self, X: Array, Y: Array) -> NDArray[np.int64]:
+        """Count the zeros that are not listed inside tiles, X (M, K) and Y (K, N): (K,)."""
+        return np.zeros(len(Y), dtype=np.int64)
+
+    def implied_zeros_by_group(
+        self, of_row: Integers, of_column: Integers, shape: tuple[int, int]
+    ) -> NDArray[np.int64]:
+        """Count the zeros that are not listed in each pair of a group of rows and of columns."""
+        return np.zeros(shape, dtype=np.int64)
 
     def row_chunks(
         self,
@@ -237,11 +529,11 @@ class Observations(Sources, ObservedEntries):
         >>> kept.n_observed, len(values)
         (3, 3)
         """
-        if not 0 <= share <= 1:
+        if not is_number(share) or not 0 <= share <= 1:
             raise ValueError(f"share must be from 0 to 1, but got {share!r}; 0.1 hides 10%")
         hidden = np.zeros(self.n_observed, dtype=bool)
         n_hidden = round(share * self.n_observed)
-        random = np.random.default_rng(random_state)
+        random = generator_of(random_state)
         hidden[random.choice(self.n_observed, n_hidden, replace=False, shuffle=False)] = True
         return self.split(hidden)
 
@@ -272,11 +564,17 @@ class Observations(Sources, ObservedEntries):
                 f"n_folds must be from 2 to the number of observed entries, {self.n_observed}, "
                 f"but got {n_folds!r}"
             )
-        order = np.random.default_rng(random_state).permutation(self.n_observed)
+        order = generator_of(random_state).permutation(self.n_observed)
         return (self.split(order % n_folds == fold) for fold in range(n_folds))
 
     def split(self, hidden: NDArray[np.bool_]) -> Split:
         """Split the entries into kept and `hidden` ones, (n_observed,), each in order."""
+        hidden = np.asarray(hidden)
+        if hidden.dtype != np.bool_ or hidden.shape != (self.n_observed,):
+            raise ValueError(
+                f"hidden must have one Boolean for each of the {self.n_observed} observed entries, "
+                f"but got {hidden.dtype} of shape {hidden.shape}"
+            )
         n_hidden = np.zeros(self.n_rows, dtype=np.int64)
         for start, stop, _, _ in self.row_chunks():
             borders = self.indptr[start : stop + 1]
@@ -293,3 +591,11 @@ class Observations(Sources, ObservedEntries):
         )
         rows = np.repeat(np.arange(self.n_rows), n_hidden)
         return left, rows, self.indices[hidden], self.values[hidden]
+
+
+def _without_words(words: CellWords, kind: str) -> None:
+    if words.codes:
+        raise ValueError(
+            f"`ones`, `zeros` and `missing` do not apply to {kind}, which holds 0, 1 and NaN; "
+            "leave them out"
+        )

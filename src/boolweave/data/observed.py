@@ -1,68 +1,75 @@
-"""The protocol of observed entries, which may be in this process or on the workers of a cluster."""
+"""What all observed entries have, in this process or on the workers of a cluster."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from boolweave.data.labels import whole_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import ArrayLike, NDArray
 
     from boolweave.data.labels import Labels
-    from boolweave.data.observations import Observations
-    from boolweave.runtime.types import Array
+    from boolweave.data.observations import Observations, RandomState
+    from boolweave.data.ones import SparseObservations
+    from boolweave.runtime.types import Array, Integers
+
+    # The remaining observations; rows, columns, values and weights of the entries held out.
+    HeldOut = tuple["ObservedEntries", Array, Array, Array, NDArray[np.float64] | None]
 
 
-class ObservedEntries(Protocol):
+class ObservedEntries(ABC):
     """Size, labels and counts of a partly observed matrix, and access to its entries.
 
-    `Observations` keep the entries in this process; entries on the workers of a cluster fulfil the
-    same protocol and are fetched only by `take_rows` and `to_local`.
+    `Observations` list the entries in this process, `SparseObservations` only the ones, because all
+    else is zero. Entries on the workers of a cluster are fetched when they are needed.
     """
 
+    zeros: ClassVar[Literal["exact", "collective"]] = "exact"  # in words, to be shown
     shape: tuple[int, int]
     row_labels: Labels | None
     column_labels: Labels | None
 
     @property
+    @abstractmethod
     def n_observed(self) -> int:
         """Number of observed entries."""
-        ...
 
     @property
+    @abstractmethod
     def n_ones(self) -> int:
         """Number of observed ones."""
-        ...
 
     @property
+    @abstractmethod
     def entries_by_row(self) -> NDArray[np.int64]:
         """Where the entries of each row start, (M + 1,); blocks of rows are cut by them."""
-        ...
 
     @property
+    @abstractmethod
     def n_bytes_in_files(self) -> int:
         """Number of bytes of the entries that are read from files on access."""
-        ...
 
     @property
+    @abstractmethod
     def fingerprint(self) -> str:
         """A hash of shape and entries."""
-        ...
 
+    @abstractmethod
     def take_rows(self, index: ArrayLike | slice) -> Observations:
         """Take some rows, in the order asked for."""
-        ...
 
+    @abstractmethod
     def to_local(self) -> Observations:
         """Return all entries in this process."""
-        ...
 
+    @abstractmethod
     def sum_over_rows(
         self, function: Callable[[Observations, Array], Array], by_row: Array
     ) -> Array:
@@ -70,9 +77,13 @@ class ObservedEntries(Protocol):
 
         The function is called once for each run of rows that is kept together.
         """
-        ...
 
     # ------------------------------------------------------------ derived properties
+
+    @property
+    def n_listed(self) -> int:
+        """Number of entries that are listed: all observed ones, unless zeros are implied."""
+        return self.n_observed
 
     @property
     def n_rows(self) -> int:
@@ -113,3 +124,27 @@ class ObservedEntries(Protocol):
     def column_numbers(self) -> NDArray[np.int64] | None:
         """Labels of the columns as whole numbers, (N,), if all of them are whole numbers."""
         return None if self.column_labels is None else whole_numbers(self.column_labels)
+
+    # ------------------------------------------------------------ entries, listed or implied
+
+    def fetched(self) -> Observations | SparseObservations:
+        """Return the entries in this process; zeros that are not listed stay so."""
+        return self.to_local()
+
+    def held_out_parts(self, n_folds: int, random_state: RandomState = None) -> Iterator[HeldOut]:
+        """Hold out each of `n_folds` random parts of the entries in turn.
+
+        Yields the remaining observations, and rows, columns, values and weights of the entries of
+        the part. If zeros are not listed, a part consists of ones and of a sample of zeros;
+        otherwise, all entries are divided into parts, and the weights are None.
+        """
+        for part in self.to_local().folds(n_folds, random_state):
+            yield (*part, None)
+
+    def known_cells(self, rows: Integers) -> tuple[Integers, Integers]:
+        """Positions among some rows, and columns, of the entries that must not be recommended.
+
+        These are the observed entries; if zeros are not listed, they are the ones.
+        """
+        own = self.take_rows(rows)
+        return own.rows_of_entries(), own.indices

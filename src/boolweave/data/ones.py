@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from boolweave.data import sparse
 from boolweave.data.cells import MISSING
+from boolweave.data.convert import check_room, from_sparse, stored
 from boolweave.data.entries import (
     CompressedRows,
     check_shape,
@@ -24,13 +24,14 @@ from boolweave.data.entries import (
     select_rows,
 )
 from boolweave.data.labels import Labels, checked_labels
-from boolweave.data.observations import Observations
+from boolweave.data.observations import ENTRIES_PER_CHUNK, Observations
 from boolweave.data.observed import ObservedEntries
-from boolweave.runtime.checks import is_whole
+from boolweave.runtime.checks import generator_of, is_whole
 from boolweave.runtime.types import Array, Integers
 
 if TYPE_CHECKING:
     from boolweave.data.observations import Duplicates, RandomState
+    from boolweave.data.observed import HeldOut
 
 
 # It pays to treat all zeros at once if there are at least this many cells and at most this fraction
@@ -63,6 +64,12 @@ class Cells:
     def rows(self) -> NDArray[np.int64]:
         """The row of every cell, (n,)."""
         return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+
+    def chunks(self) -> Iterator[tuple[NDArray[np.intp], Integers]]:
+        """Yield rows and columns of the cells, some at a time."""
+        for start in range(0, len(self), ENTRIES_PER_CHUNK):
+            place = np.arange(start, min(start + ENTRIES_PER_CHUNK, len(self)))
+            yield np.searchsorted(self.indptr, place, side="right") - 1, self.columns[place]
 
     def numbers(self, n_columns: int) -> NDArray[np.int64]:
         """The number of every cell, row · N + column, (n,), in increasing order."""
@@ -128,6 +135,7 @@ class SparseObservations(ObservedEntries):
     SparseObservations(2 rows × 3 columns, 3 ones, 0 missing, all else zero)
     """
 
+    zeros: ClassVar[Literal["exact", "collective"]] = "collective"
     shape: tuple[int, int]
     ones: Cells
     missing: Cells | None = None  # None is replaced by an empty list
@@ -187,8 +195,8 @@ class SparseObservations(ObservedEntries):
         >>> SparseObservations.from_sparse(owns).n_observed
         5
         """
-        listed = sparse.from_sparse(matrix, "missing", row_labels, column_labels, duplicates)
-        return cls.from_listed(listed, *sparse.stored(matrix)[:2])
+        listed = from_sparse(matrix, "missing", row_labels, column_labels, duplicates)
+        return cls.from_listed(listed, *stored(matrix)[:2])
 
     @classmethod
     def from_listed(cls, listed: CompressedRows, rows: Integers, columns: Integers) -> Self:
@@ -207,7 +215,7 @@ class SparseObservations(ObservedEntries):
         ones = _ones(seen.indptr, seen.indices, seen.values)
         missing = None
         if not seen.is_complete:
-            sparse.check_room(seen.shape, 'pass `zeros="exact"`')
+            check_room(seen.shape, 'pass `zeros="exact"`')
             there = np.zeros(seen.shape, dtype=bool)
             there[seen.rows_of_entries(), seen.indices] = True
             indptr = np.concatenate([[0], np.cumsum(seen.n_columns - np.diff(seen.indptr))])
@@ -230,6 +238,11 @@ class SparseObservations(ObservedEntries):
     @property
     def n_ones(self) -> int:
         """Number of observed ones."""
+        return len(self.ones)
+
+    @property
+    def n_listed(self) -> int:
+        """Number of entries that are listed: the ones."""
         return len(self.ones)
 
     @property
@@ -267,7 +280,63 @@ class SparseObservations(ObservedEntries):
         values = np.ones(self.n_ones, dtype=np.uint8)
         return Observations(self.shape, self.ones.indptr, self.ones.columns, values)
 
+    def entries(self) -> Iterator[tuple[Integers, Integers, NDArray[np.uint8]]]:
+        """Yield rows, columns and values of the ones, some at a time."""
+        for rows, columns in self.ones.chunks():
+            yield rows, columns, np.ones(len(rows), dtype=np.uint8)
+
+    def implied_zeros(self, rows: Integers, columns: Integers) -> tuple[Integers, Integers]:
+        """Find the zeros that are not listed among some rows and columns."""
+        place = np.full(self.n_columns, -1, dtype=np.int64)
+        place[columns] = np.arange(len(columns))
+        zero = np.ones((len(rows), len(columns)), dtype=bool)
+        for cells in (self.ones, self.holes):
+            own = cells.take_rows(rows)
+            drawn = place[own.columns] >= 0
+            zero[own.rows()[drawn], place[own.columns[drawn]]] = False
+        row, column = np.nonzero(zero)
+        return rows[row], columns[column]
+
+    def implied_zeros_in(self, X: Array, Y: Array) -> NDArray[np.int64]:
+        """Count the zeros that are not listed inside tiles, X (M, K) and Y (K, N): (K,)."""
+        inside = X.sum(axis=0, dtype=np.int64) * Y.sum(axis=1, dtype=np.int64)
+        for cells in (self.ones, self.holes):
+            for rows, columns in cells.chunks():
+                inside -= (X[rows] & Y[:, columns].T).sum(axis=0)
+        return inside
+
+    def implied_zeros_by_group(
+        self, of_row: Integers, of_column: Integers, shape: tuple[int, int]
+    ) -> NDArray[np.int64]:
+        """Count the zeros that are not listed in each pair of a group of rows and of columns.
+
+        of_row (M,), of_column (N,): the group of each; those with −1 do not count.
+        """
+        sizes = (
+            np.bincount(group[group >= 0], minlength=n)
+            for group, n in zip((of_row, of_column), shape, strict=True)
+        )
+        inside = np.outer(*sizes)
+        for cells in (self.ones, self.holes):
+            for rows, columns in cells.chunks():
+                drawn = (of_row[rows] >= 0) & (of_column[columns] >= 0)
+                np.subtract.at(inside, (of_row[rows[drawn]], of_column[columns[drawn]]), 1)
+        return inside
+
+    def known_cells(self, rows: Integers) -> tuple[Integers, Integers]:
+        """Positions among some rows, and columns, of the ones."""
+        ones = self.ones.take_rows(rows)
+        return ones.rows(), ones.columns
+
     # ------------------------------------------------------------ derived observations
+
+    def fetched(self) -> SparseObservations:
+        """Return these observations, which are in this process."""
+        return self
+
+    def held_out_parts(self, n_folds: int, random_state: RandomState = None) -> Iterator[HeldOut]:
+        """Hold out parts of the ones, each with a sample of zeros, as `folds` does."""
+        return self.folds(n_folds, random_state)
 
     def folds(
         self, n_folds: int, random_state: RandomState = None
@@ -301,7 +370,7 @@ class SparseObservations(ObservedEntries):
             raise ValueError(
                 f"n_folds must be from 2 to the number of ones, {self.n_ones}, but got {n_folds!r}"
             )
-        random = np.random.default_rng(random_state)
+        random = generator_of(random_state)
         order = random.permutation(self.n_ones)
         return (self._split(order % n_folds == fold, n_folds, random) for fold in range(n_folds))
 
@@ -359,7 +428,7 @@ class SparseObservations(ObservedEntries):
 
     def to_local(self) -> Observations:
         """Return all entries, including zeros; raise MemoryError if there are too many."""
-        sparse.check_room(self.shape, "use methods that do not need every zero")
+        check_room(self.shape, "use methods that do not need every zero")
         return self._with_zeros()
 
     def _with_zeros(self) -> Observations:

@@ -8,20 +8,16 @@ table that scikit-learn can split.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from boolweave.data.entries import find_sorted
 from boolweave.data.labels import pairs, place_of
-from boolweave.data.observations import Observations
+from boolweave.data.observations import Observations, Split
 from boolweave.runtime.checks import check_count
 from boolweave.runtime.types import Array, Integers
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from boolweave.data.observations import Split
 
 
 class Entries(Observations):

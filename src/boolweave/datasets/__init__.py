@@ -4,11 +4,11 @@ Tables for trying the library belong here; reading of users' files is in `boolwe
 `shipped.py`.
 """
 
-from boolweave.datasets.movielens import fetch_movielens
 from boolweave.datasets.planted import Planted, make_boolean
 from boolweave.datasets.shipped import (
     CONGRESSES,
     Dataset,
+    fetch_movielens,
     load_movielens,
     load_movietweetings,
     load_paleo,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from boolweave.data.observations import Observations
 from boolweave.model.products import Product, boolean_product, check_product
-from boolweave.runtime.checks import check_count
+from boolweave.runtime.checks import check_count, generator_of
 
 _NUMBERS = (int, float, np.integer, np.floating)
 
@@ -143,8 +143,8 @@ def _densities(
 
 def _flip_pair(flip: float | tuple[float, float]) -> tuple[float, float]:
     """`flip` as (p(1 observed | 0), p(0 observed | 1))."""
-    pair = (flip, flip) if isinstance(flip, _NUMBERS) else tuple(flip)  # type: ignore[arg-type]
-    if len(pair) != 2:
+    pair = (flip, flip) if isinstance(flip, _NUMBERS) else flip
+    if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
         raise ValueError(f"flip must be a number or a pair (p(1|0), p(0|1)), got {flip!r}")
     for probability in pair:
         _check_probability("flip", probability)
@@ -179,4 +179,4 @@ def _generator(random_state: RandomState) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31, size=4))
-    return np.random.default_rng(random_state)
+    return generator_of(random_state)

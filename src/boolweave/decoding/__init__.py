@@ -6,13 +6,22 @@ pools, channels of coding theory and the alist format. Fits in which both factor
 """
 
 from boolweave.decoding.alist import read_alist, write_alist
-from boolweave.decoding.channels import awgn_llr, bec_llr, bsc_llr, ebn0_to_sigma
 from boolweave.decoding.factor import FactorResult, infer_factor
-from boolweave.decoding.group_testing import GroupTestingResult, group_testing
-from boolweave.decoding.parity_check import DecodingResult, ParityCheckCode
-from boolweave.decoding.pool_rules import comp, definite_defectives, scomp
-from boolweave.decoding.pools import design_pools, pools_to_matrix
-from boolweave.decoding.simulation import SimulationResult, simulate
+from boolweave.decoding.group_testing import (
+    GroupTestingResult,
+    SimulationResult,
+    group_testing,
+    simulate,
+)
+from boolweave.decoding.parity_check import (
+    DecodingResult,
+    ParityCheckCode,
+    awgn_llr,
+    bec_llr,
+    bsc_llr,
+    ebn0_to_sigma,
+)
+from boolweave.decoding.pools import comp, definite_defectives, design_pools, pools_to_matrix, scomp
 
 __all__ = [
     "DecodingResult",

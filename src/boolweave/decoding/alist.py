@@ -12,20 +12,14 @@ Short lists may be padded with zeros. Text after a # is a comment.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse
 
-from boolweave.decoding.tanner import as_sparse_bits, ones_at
+from boolweave.decoding.tanner import Matrix, as_sparse_bits, ones_at
 from boolweave.io.files import FileError, decoded, shortened
-
-if TYPE_CHECKING:
-    import os
-
-    import scipy.sparse
-
-    from boolweave.decoding.tanner import Matrix
 
 
 class _Numbers:

@@ -1,8 +1,9 @@
 """Message passing on a sparse Tanner graph, many words at once: the compiled loop.
 
-This file and `check_nodes` use only numpy and `jit`. A graph is a list of checks, each with the
+A graph is a list of checks, each with the
 variables it touches, in CSR form: ``graph.indptr`` (checks + 1,), ``graph.variables`` (edges,). All
 log-odds are those of 1, log p(1)/p(0).
+Indices are unsigned, because code for negative indices would prevent vectorization.
 
 The words of a batch lie side by side, so that every loop runs over contiguous memory: an array with
 one row per variable, edge or check holds `width` words per row and is stored flat, row by row. A
@@ -17,26 +18,347 @@ One check is gather → message → scatter:
     scatter   the new messages, damped, are added to the beliefs
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
 
-from boolweave.decoding.check_nodes import (
-    MIN_WIDTH,
-    ONE,
-    TWO,
-    ZERO,
-    add,
-    damp,
-    gather,
-    max_sum_or,
-    max_sum_xor,
-    replace,
-    sum_product_or,
-    sum_product_xor,
-)
 from boolweave.engine.kernels.jit import njit
 from boolweave.runtime.types import Array
+
+# Sum-product works with probabilities in 32-bit floats. Log-odds are first clipped to this: e^−40
+# is as good as certain, and the product of two such numbers is still far from denormal floats.
+LIMIT = np.float32(40.0)
+
+# The probability that a large pool is all zero could become a denormal float; below this limit it
+# makes no difference any more because of LIMIT.
+TINY = np.float32(1e-18)
+
+# Vector instructions process eight floats. Rows narrower than this are processed word by word.
+MIN_WIDTH = np.uint64(8)
+
+ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
+
+
+# ---------------------------------------------------------------- exp and log, vectorizable
+
+
+@njit(nogil=True, cache=True)
+def exp_minus(a):
+    """exp(−a) for 0 ≤ a ≤ 80, relative error 1e-7: 2ⁿ times a polynomial, |r| ≤ ln(2)/2."""
+    # Adding 1.5·2²³ rounds to an integer, which is then in the lowest bits.
+    shifted = np.float32(a * np.float32(-1.4426950408889634) + np.float32(12582912.0))
+    n = shifted - np.float32(12582912.0)
+    r = -a - n * np.float32(0.693359375)  # ln 2 in two parts, the first with few bits
+    r = r - n * np.float32(-2.12194440e-4)
+    p = np.float32(1 / 5040)
+    p = p * r + np.float32(1 / 720)
+    p = p * r + np.float32(1 / 120)
+    p = p * r + np.float32(1 / 24)
+    p = p * r + np.float32(1 / 6)
+    p = p * r + np.float32(1 / 2)
+    p = p * r + np.float32(1)
+    p = p * r + np.float32(1)
+    exponent = np.int32(shifted.view(np.int32) - np.int32(0x4B400000 - 127))
+    return np.float32(p * np.int32(exponent << np.int32(23)).view(np.float32))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")  # no test for division by zero in the loop
+def log_of(x):
+    """log(x) for normal positive x, absolute error 1e-7, exactly 0 at 1: 2 artanh((m−1)/(m+1))."""
+    bits = np.float32(x).view(np.int32)
+    exponent = np.int32(np.int32(bits - np.int32(0x3F3504F3)) >> np.int32(23))  # m in [√½, √2)
+    m = np.int32(bits - np.int32(exponent << np.int32(23))).view(np.float32)
+    s = (m - np.float32(1)) / (m + np.float32(1))
+    z = s * s
+    p = np.float32(2 / 9)
+    p = p * z + np.float32(2 / 7)
+    p = p * z + np.float32(2 / 5)
+    p = p * z + np.float32(2 / 3)
+    p = p * z + np.float32(2)
+    return np.float32(np.float32(exponent) * np.float32(0.6931471805599453) + s * p)
+
+
+# ---------------------------------------------------------------- gather and scatter
+
+
+@njit(nogil=True, cache=True)
+def gather(variables, start, degree, width, belief, message, cavity):
+    """cavity[i, w] = belief[variable of edge i, w] − message[i, w]."""
+    if width < MIN_WIDTH:
+        for w in range(width):
+            for i in range(degree):
+                row = np.uint64(variables[start + i]) * width + w
+                cavity[i * width + w] = belief[row] - message[(start + i) * width + w]
+        return
+    for i in range(degree):
+        row = np.uint64(variables[start + i]) * width
+        edge = (start + i) * width
+        here = i * width
+        for w in range(width):
+            cavity[here + w] = belief[row + w] - message[edge + w]
+
+
+@njit(nogil=True, cache=True)
+def damp(start, degree, width, damping, new, message):
+    """message ← message + λ·(new − message)."""
+    first = start * width
+    for j in range(degree * width):
+        old = message[first + j]
+        message[first + j] = old + damping * (new[j] - old)
+
+
+@njit(nogil=True, cache=True)
+def add(variables, start, degree, width, message, total):
+    """total[variable of edge i, w] += message[i, w]."""
+    if width < MIN_WIDTH:
+        for w in range(width):
+            for i in range(degree):
+                row = np.uint64(variables[start + i]) * width + w
+                total[row] += message[(start + i) * width + w]
+        return
+    for i in range(degree):
+        row = np.uint64(variables[start + i]) * width
+        edge = (start + i) * width
+        for w in range(width):
+            total[row + w] += message[edge + w]
+
+
+@njit(nogil=True, cache=True)
+def replace(variables, start, degree, width, cavity, message, belief):
+    """belief[variable of edge i, w] = cavity[i, w] + message[i, w]."""
+    if width < MIN_WIDTH:
+        for w in range(width):
+            for i in range(degree):
+                row = np.uint64(variables[start + i]) * width + w
+                belief[row] = cavity[i * width + w] + message[(start + i) * width + w]
+        return
+    for i in range(degree):
+        row = np.uint64(variables[start + i]) * width
+        edge = (start + i) * width
+        here = i * width
+        for w in range(width):
+            belief[row + w] = cavity[here + w] + message[edge + w]
+
+
+# ---------------------------------------------------------------- max-sum
+
+
+@njit(nogil=True, cache=True)
+def max_sum_xor(check, degree, width, scale, evidence, cavity, new, work):
+    """new_k = scale · sign(L) · Π_{j≠k} sign(−x_j) · min(|L|, min_{j≠k} |x_j|), x the cavities."""
+    first = check * width
+    smallest = work[0]
+    second = work[1]
+    sign = work[2]
+    one = np.float32(1)
+    zero = np.float32(0)
+    for w in range(width):
+        ratio = evidence[first + w]
+        smallest[w] = abs(ratio)
+        second[w] = abs(ratio)  # |L| counts for every k, so it is in both places
+        sign[w] = one if ratio > zero else -one
+    for i in range(degree):
+        here = i * width
+        for w in range(width):
+            x = cavity[here + w]
+            # "+ zero": without it the store becomes conditional and the loop is not vectorized
+            second[w] = min(second[w], max(smallest[w], abs(x))) + zero
+        for w in range(width):
+            x = cavity[here + w]
+            smallest[w] = min(smallest[w], abs(x)) + zero
+            sign[w] = sign[w] * (-one if x > zero else one)
+    for i in range(degree):
+        here = i * width
+        for w in range(width):
+            x = cavity[here + w]
+            others = second[w] if abs(x) == smallest[w] else smallest[w]
+            new[here + w] = scale * others * sign[w] * (-one if x > zero else one)
+
+
+@njit(nogil=True, cache=True)
+def max_sum_or(check, degree, width, scale, evidence, cavity, new, work):
+    """new_k = scale · min{ (−max_{j≠k} x_j)₊ , Σ_{j≠k} (x_j)₊ + L }, x the cavities.
+
+    If L > 0, the first term decides, capped by L; if L < 0, the second, capped by 0. So (x_j)₊ may
+    be clipped at |L|, which keeps "the sum without k" exact when beliefs are huge.
+    """
+    first = check * width
+    largest = work[0]
+    second = work[1]
+    total = work[2]
+    bound = work[3]
+    zero = np.float32(0)
+    for w in range(width):
+        bound[w] = abs(evidence[first + w])
+        total[w] = zero
+    for w in range(width):
+        largest[w] = -np.inf
+        second[w] = -np.inf
+    for i in range(degree):
+        here = i * width
+        for w in range(width):
+            second[w] = max(second[w], min(largest[w], cavity[here + w])) + zero
+        for w in range(width):
+            x = cavity[here + w]
+            largest[w] = max(largest[w], x) + zero
+            total[w] += min(max(x, zero), bound[w])
+    for i in range(degree):
+        here = i * width
+        for w in range(width):
+            x = cavity[here + w]
+            others = second[w] if x == largest[w] else largest[w]
+            others_sum = total[w] - min(max(x, zero), bound[w])
+            if_one = min(max(-others, zero), bound[w])
+            if_zero = min(others_sum - bound[w], zero)
+            new[here + w] = scale * (if_one if evidence[first + w] > zero else if_zero)
+
+
+# ---------------------------------------------------------------- sum-product
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _probabilities(first, n, log_odds, zero, one):
+    """Write p(0) and p(1) of n log-odds; each is accurate however close to 0 it is."""
+    for j in range(n):
+        x = log_odds[first + j]
+        e = exp_minus(min(abs(x), LIMIT))
+        high = np.float32(1) / (np.float32(1) + e)
+        low = e * high
+        positive = x > np.float32(0)
+        one[j] = high if positive else low
+        zero[j] = low if positive else high
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def sum_product_xor(check, degree, width, evidence, cavity, new, work, edges):
+    """new_k = 2 artanh( tanh(L/2) · Π_{j≠k} (−tanh(x_j/2)) ), x the cavities.
+
+    In probabilities: the variables before k have an even or odd sum with probabilities a_k, b_k,
+    those after k likewise, and everything is a sum of products, without subtractions. The
+    probabilities E and O of an even and odd sum of both are combined with the evidence p(o|0),
+    p(o|1):
+
+        new_k = log (E·p(o|1) + O·p(o|0)) / (E·p(o|0) + O·p(o|1))
+    """
+    if_zero = work[0]
+    if_one = work[1]
+    even = work[2]
+    odd = work[3]
+    zero = edges[2]
+    one = edges[3]
+    a = edges[4]
+    b = edges[5]
+    last = (degree - ONE) * width
+    _probabilities(ZERO, degree * width, cavity, zero, one)
+    _probabilities(check * width, width, evidence, if_zero, if_one)
+    for w in range(width):
+        a[w] = np.float32(1)
+        b[w] = np.float32(0)
+        even[w] = np.float32(1)
+        odd[w] = np.float32(0)
+    for i in range(degree - ONE):
+        here = i * width
+        after = here + width
+        for w in range(width):
+            a[after + w] = a[here + w] * zero[here + w] + b[here + w] * one[here + w]
+        for w in range(width):
+            b[after + w] = a[here + w] * one[here + w] + b[here + w] * zero[here + w]
+    for i in range(degree):
+        here = last - i * width
+        for w in range(width):
+            E = a[here + w] * even[w] + b[here + w] * odd[w]
+            O = a[here + w] * odd[w] + b[here + w] * even[w]
+            new[here + w] = (E * if_one[w] + O * if_zero[w]) / (E * if_zero[w] + O * if_one[w])
+        for w in range(width):
+            before = even[w]
+            even[w] = before * zero[here + w] + odd[w] * one[here + w]
+            odd[w] = before * one[here + w] + odd[w] * zero[here + w]
+    for j in range(degree * width):
+        new[j] = log_of(new[j])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def sum_product_or(check, degree, width, evidence, cavity, new, work, edges):
+    """new_k = S + L − log(1 + e^L (e^S − 1)), S = Σ_{j≠k} log(1 + e^x_j), x the cavities.
+
+    In probabilities: the variables before k are all zero with probability a_k, and b_k = 1 − a_k
+    is summed separately, so that it is accurate when it is tiny. With r and s for all but k:
+
+        new_k = log p(o|1) / (p(o|1)·s + p(o|0)·r)
+    """
+    if_zero = work[0]
+    if_one = work[1]
+    zero = edges[2]
+    one = edges[3]
+    _probabilities(ZERO, degree * width, cavity, zero, one)
+    _probabilities(check * width, width, evidence, if_zero, if_one)
+    if width < MIN_WIDTH:
+        _scan_or_narrow(degree, width, if_zero, if_one, zero, one, edges[4], edges[5], new)
+    else:
+        _scan_or(
+            degree, width, if_zero, if_one, zero, one, edges[4], edges[5], work[2], work[3], new
+        )
+    for j in range(degree * width):
+        new[j] = log_of(new[j])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _scan_or(degree, width, if_zero, if_one, zero, one, a, b, none, some, new):
+    """Go over the edges of `sum_product_or` first to last and back, a row of words at a time."""
+    last = (degree - ONE) * width
+    for w in range(width):
+        a[w] = np.float32(1)
+        b[w] = np.float32(0)
+        none[w] = np.float32(1)
+        some[w] = np.float32(0)
+    for i in range(degree - ONE):
+        here = i * width
+        after = here + width
+        for w in range(width):
+            b[after + w] = b[here + w] + a[here + w] * one[here + w]
+        for w in range(width):
+            a[after + w] = max(a[here + w] * zero[here + w], TINY)
+    for i in range(degree):
+        here = last - i * width
+        for w in range(width):
+            r = a[here + w] * none[w]
+            s = b[here + w] + a[here + w] * some[w]
+            new[here + w] = if_one[w] / (if_one[w] * s + if_zero[w] * r)
+        for w in range(width):
+            some[w] = some[w] + none[w] * one[here + w]
+            none[w] = max(none[w] * zero[here + w], TINY)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _scan_or_narrow(degree, width, if_zero, if_one, zero, one, a, b, new):
+    """The same as `_scan_or` for few words: word by word, with the running values in registers."""
+    last = (degree - ONE) * width
+    for w in range(width):
+        none = np.float32(1)
+        some = np.float32(0)
+        for i in range(degree):
+            j = i * width + w
+            a[j] = none
+            b[j] = some
+            some = some + none * one[j]
+            none = max(none * zero[j], TINY)
+        none = np.float32(1)
+        some = np.float32(0)
+        for i in range(degree):
+            j = last - i * width + w
+            r = a[j] * none
+            s = b[j] + a[j] * some
+            new[j] = if_one[w] * s + if_zero[w] * r
+            some = some + none * one[j]
+            none = max(none * zero[j], TINY)
+        for i in range(degree):
+            new[i * width + w] = if_one[w] / new[i * width + w]
+
+
+# ---------------------------------------------------------------- batches of words
+
 
 # Beliefs beyond this count as converged: a probability of e^−30 cannot be observed.
 SETTLED = np.float32(30.0)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from boolweave.data.observations import Observations
-from boolweave.decoding.tanner import DecoderSettings, TannerGraph, as_probabilities, propagate
+from boolweave.decoding.tanner import (
+    DecoderSettings,
+    Matrix,
+    TannerGraph,
+    as_probabilities,
+    propagate,
+)
 from boolweave.model.channel import Channel
 from boolweave.model.odds import log_odds, sigmoid, with_infinities
 from boolweave.model.products import Product, check_product
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from boolweave.decoding.tanner import Matrix
-    from boolweave.runtime.types import Floats
+from boolweave.runtime.types import Floats
 
 
 @dataclass(frozen=True, eq=False)

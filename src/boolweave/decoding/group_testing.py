@@ -1,26 +1,34 @@
-"""Group testing: inference of the positive items from the outcomes of pooled tests."""
+"""Group testing: the positive items from the outcomes of pooled tests, and errors to expect."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
 
-from boolweave.decoding.pools import as_design, as_outcomes
+from boolweave.decoding.pools import (
+    Design,
+    PoolError,
+    as_design,
+    as_outcomes,
+    comp,
+    definite_defectives,
+    design_pools,
+    scomp,
+)
 from boolweave.decoding.tanner import DecoderSettings, TannerGraph, as_probabilities, propagate
+from boolweave.metrics import expected_calibration_error
 from boolweave.model.odds import log_odds, sigmoid
+from boolweave.runtime.checks import check_count, generator_of
 
-if TYPE_CHECKING:
-    import scipy.sparse
-    from numpy.typing import ArrayLike, NDArray
-
-    from boolweave.decoding.pools import Design
-
-    Doubles: TypeAlias = NDArray[np.float64]
-    Items: TypeAlias = NDArray[np.int64] | list[NDArray[np.int64]]  # a list of several columns
-    Rate: TypeAlias = ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
+Doubles: TypeAlias = NDArray[np.float64]
+Items: TypeAlias = NDArray[np.int64] | list[NDArray[np.int64]]  # a list of several columns
+Rate: TypeAlias = ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
 
 # The most likely set is reported unless it is expected to have this many more wrong items than the
 # items with a probability above one half, which have the fewest.
@@ -236,7 +244,7 @@ def group_testing(
     else:
         p = as_probabilities("prevalence", prevalence, (), shape[:1], shape, each="item")
     prior = np.broadcast_to(log_odds(p[:, None] if p.ndim == 1 else p, limit=np.inf), shape)
-    _refuse_impossible(tests, prior)
+    _refuse_impossible(tests.design, evidence, prior)
     found = propagate(graph, prior.T, evidence.T, settings, n_jobs)
     probabilities = sigmoid(found.log_odds.T)
     most_likely = most_likely_sets(graph, prior, evidence, probabilities)
@@ -273,9 +281,10 @@ class PoolTests(NamedTuple):
         impossible = np.isnan(evidence) & ~np.isnan(outcomes)
         if impossible.any():
             pool = int(np.argwhere(impossible)[0, 0])
-            raise ValueError(
-                f"the outcome of pool {pool} is impossible with sensitivity {sens[pool, 0]:g} and "
-                f"specificity {spec[pool, 0]:g}; correct one of them"
+            raise PoolError(
+                pool,
+                f"the outcome of {{pool}} is impossible with sensitivity {sens[pool, 0]:g} and "
+                f"specificity {spec[pool, 0]:g}; correct one of them",
             )
         return np.where(np.isnan(outcomes), 0.0, evidence)
 
@@ -287,24 +296,26 @@ def pool_rate(name: str, value: Rate, sizes: NDArray[np.int64]) -> Doubles:
     return np.broadcast_to(rate, sizes.shape)[:, None]
 
 
-def _refuse_impossible(tests: PoolTests, prior: Doubles) -> None:
-    """Refuse outcomes that are contradictory if tests never err."""
-    counts = tests.design.astype(np.int64)
-    cleared_by = (tests.outcomes == 0) & (tests.sensitivity == 1)
-    cleared = (counts.T @ cleared_by.astype(np.int64) > 0) | np.isneginf(prior)
+def _refuse_impossible(design: scipy.sparse.csr_array, evidence: Doubles, prior: Doubles) -> None:
+    """Refuse outcomes that are contradictory if tests never err, or always."""
+    counts = design.astype(np.int64)
+    negative = np.isneginf(evidence)
+    cleared = (counts.T @ negative.astype(np.int64) > 0) | np.isneginf(prior)
     possible = counts @ (~cleared).astype(np.int64)
     known = counts @ np.isposinf(prior).astype(np.int64)
-    without = (tests.outcomes == 1) & (tests.specificity == 1) & (possible == 0)
-    against = cleared_by & (known > 0)
     for wrong, problem in (
-        (without, "is positive, but every one of its items is certainly negative"),
-        (against, "is negative, but one of its items has prevalence 1"),
+        (
+            np.isposinf(evidence) & (possible == 0),
+            "is positive, but every one of its items is certainly negative",
+        ),
+        (negative & (known > 0), "is negative, but one of its items has prevalence 1"),
     ):
         if wrong.any():
             pool = int(np.argwhere(wrong)[0, 0])
-            raise ValueError(
-                f"pool {pool} {problem}; some test must be wrong, so pass a sensitivity or "
-                f"specificity below 1"
+            raise PoolError(
+                pool,
+                f"{{pool}} {problem}; some test must be wrong, so pass a sensitivity or "
+                "specificity below 1",
             )
 
 
@@ -362,3 +373,194 @@ def _doubt(reported: NDArray[np.bool_], probabilities: Doubles) -> Doubles:
 def _plain(values: Doubles) -> float | Doubles:
     """An array without dimensions as a number."""
     return float(values) if values.ndim == 0 else values
+
+
+# ---------------------------------------------------------------- simulation
+
+
+RULES = {"COMP": comp, "DD": definite_defectives, "SCOMP": scomp}
+
+# Number of simulated runs that judge a design, and the growth from one design to the next.
+TRIALS = 200
+LARGER = 1.15
+# The numbers of pools per item that are tried, relative to the number at which half of the pools
+# are positive. With 60 items of which 2% are positive, half of that number needs 18 pools, all of
+# it 40.
+SHARES = (0.35, 0.5, 0.7, 1.0)
+
+
+@dataclass(frozen=True)
+class ErrorSummary:
+    """Errors of the reported sets in the trials of a simulation.
+
+    Attributes
+    ----------
+    exact : float
+        Fraction of trials in which the reported set was exactly right.
+    missed, false : float
+        Mean number of missed positive items, and of reported negative items, in a trial.
+    exact_error, wrong_error : float
+        Standard errors of `exact` and of missed + false.
+    """
+
+    exact: float
+    missed: float
+    false: float
+    exact_error: float
+    wrong_error: float
+
+    @property
+    def wrong(self) -> float:
+        """Mean number of wrong items, missed and false."""
+        return self.missed + self.false
+
+    @classmethod
+    def of(cls, truth: NDArray[np.uint8], reported: NDArray[np.uint8]) -> ErrorSummary:
+        """Compare 0/1 arrays (items, trials)."""
+        missed = ((truth == 1) & (reported == 0)).sum(axis=0)
+        false = ((truth == 0) & (reported == 1)).sum(axis=0)
+        exact = (missed + false == 0).mean()
+        n = truth.shape[1]
+        return cls(
+            float(exact),
+            float(missed.mean()),
+            float(false.mean()),
+            float(np.sqrt(exact * (1 - exact) / n)),
+            float((missed + false).std() / np.sqrt(n)),
+        )
+
+
+@dataclass(frozen=True)
+class SimulationResult:
+    """The result of `simulate`.
+
+    Attributes
+    ----------
+    errors : ErrorSummary
+        Errors of the items that `group_testing` reports.
+    baselines : dict of str to ErrorSummary
+        Errors of COMP, DD and SCOMP on the same outcomes.
+    calibration_error : float
+        Expected calibration error of the probabilities.
+    tests_per_item : float
+        Pools divided by items.
+    trials : int
+    """
+
+    errors: ErrorSummary
+    baselines: dict[str, ErrorSummary] = field(repr=False)
+    calibration_error: float
+    tests_per_item: float
+    trials: int
+
+
+def simulate(
+    design: Design,
+    prevalence: ArrayLike,
+    sensitivity: Rate = 1.0,
+    specificity: Rate = 1.0,
+    *,
+    trials: int = 200,
+    random_state: int | np.random.Generator | None = None,
+    n_jobs: int | None = None,
+) -> SimulationResult:
+    """Draw positive items and outcomes many times, decode, and count the errors.
+
+    Parameters
+    ----------
+    design : (pools, items) array or sparse matrix of 0 and 1, or lists of items
+        The design, for example from `design_pools`.
+    prevalence : float or (items,) array
+    sensitivity, specificity : float, (pools,) array or function of the pool sizes
+        As for `group_testing`.
+    trials : int
+    random_state : int or Generator, optional
+    n_jobs : int, optional
+        Number of threads, which share the trials.
+
+    Returns
+    -------
+    SimulationResult
+
+    Examples
+    --------
+    >>> from boolweave.decoding import design_pools, simulate
+    >>> design = design_pools(100, 40, prevalence=0.02, random_state=0)
+    >>> found = simulate(design, 0.02, 0.95, 0.99, trials=50, random_state=0)
+    >>> found.errors.exact > 0.8, found.errors.wrong < found.baselines["COMP"].wrong
+    (True, True)
+    """
+    check_count("trials", trials)
+    matrix = as_design(design)
+    n_pools, n_items = matrix.shape
+    p = as_probabilities("prevalence", prevalence, (), (n_items,), each="item")
+    rng = generator_of(random_state)
+    sizes = np.diff(matrix.indptr).astype(np.int64)
+    sens = pool_rate("sensitivity", sensitivity, sizes)
+    spec = pool_rate("specificity", specificity, sizes)
+    truth = (rng.random((n_items, trials)) < np.broadcast_to(p, n_items)[:, None]).astype(np.uint8)
+    truly = matrix.astype(np.int32) @ truth.astype(np.int32) > 0
+    outcomes = (rng.random((n_pools, trials)) < np.where(truly, sens, 1 - spec)).astype(np.uint8)
+    found = group_testing(matrix, outcomes, p, sens[:, 0], spec[:, 0], n_jobs=n_jobs)
+    return SimulationResult(
+        errors=ErrorSummary.of(truth, found.positive),
+        baselines={
+            name: ErrorSummary.of(truth, rule(matrix, outcomes)) for name, rule in RULES.items()
+        },
+        calibration_error=expected_calibration_error(truth.ravel(), found.probabilities.ravel()),
+        tests_per_item=n_pools / n_items,
+        trials=int(trials),
+    )
+
+
+class Rates(NamedTuple):
+    """What is known about items and tests."""
+
+    prevalence: float
+    sensitivity: float
+    specificity: float
+
+
+def search_design(
+    n_items: int, rates: Rates, right: float = 0.9, n_pools: int | None = None,
+    per_item: int | None = None, random_state: int = 0,
+) -> tuple[scipy.sparse.csr_array, SimulationResult]:  # fmt: skip
+    """Find a design and the errors to expect from it; `n_pools=None` means as few as are needed.
+
+    All items must be right with the probability `right`. The search begins where outcomes could
+    just distinguish all sets of items if tests never erred. If no number of pools is right often
+    enough, the result is the smallest number that is as good as single tests.
+    """
+    p, sensitivity, specificity = rates
+    single = (p * sensitivity + (1 - p) * specificity) ** n_items
+    bits = -n_items * (p * math.log2(p) + (1 - p) * math.log2(1 - p))
+    tried = n_pools or max(1, min(n_items, math.ceil(bits)))
+    all_tried = []
+    while True:
+        design, found = _best_design(n_items, tried, per_item, rates, random_state)
+        if n_pools is not None or found.errors.exact >= right:
+            return design, found
+        all_tried.append((design, found))
+        if tried >= n_items:
+            break
+        tried = min(n_items, math.ceil(tried * LARGER))
+    as_good = [each for each in all_tried if each[1].errors.exact >= single]
+    return as_good[0] if as_good else all_tried[-1]
+
+
+def _best_design(
+    n_items: int, n_pools: int, per_item: int | None, rates: Rates, random_state: int
+) -> tuple[scipy.sparse.csr_array, SimulationResult]:
+    """Try several numbers of pools per item and return the design with the fewest wrong items.
+
+    A pool that is positive half of the time is the most informative if the number of positive items
+    is the expected one. If there are more positive items, smaller pools are more informative.
+    """
+    half = math.log(2) * n_pools / max(rates.prevalence * n_items, 1.0)
+    numbers = {round(share * half) for share in SHARES} if per_item is None else {per_item}
+    found = []
+    for number in sorted({min(max(1, number), n_pools) for number in numbers}):
+        design = design_pools(n_items, n_pools, pools_per_item=number, random_state=random_state)
+        expected = simulate(design, *rates, trials=TRIALS, random_state=random_state, n_jobs=-1)
+        found.append((design, expected))
+    return min(found, key=lambda each: each[1].errors.wrong)

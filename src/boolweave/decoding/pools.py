@@ -1,24 +1,19 @@
-"""Designs of pools: conversion from any form, and construction."""
+"""Designs of pools, and the classical rules COMP, DD and SCOMP, which trust every outcome."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
 
-from boolweave.decoding.tanner import as_sparse_bits, ones_at
-from boolweave.runtime.checks import check_count, is_whole
+from boolweave.decoding.tanner import Matrix, as_sparse_bits, ones_at
+from boolweave.runtime.checks import check_count, generator_of, is_whole
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import scipy.sparse
-    from numpy.typing import ArrayLike, NDArray
-
-    from boolweave.decoding.tanner import Matrix
-
-    Pools: TypeAlias = Sequence[Sequence[int]]  # the items of each pool, counted from 0
-    Design: TypeAlias = Matrix | Pools
+Pools: TypeAlias = Sequence[Sequence[int]]  # the items of each pool, counted from 0
+Design: TypeAlias = Matrix | Pools
 
 
 def as_design(design: Design, n_items: int | None = None) -> scipy.sparse.csr_array:
@@ -27,6 +22,8 @@ def as_design(design: Design, n_items: int | None = None) -> scipy.sparse.csr_ar
     A list of lists is either a list of pools, each with item numbers counted from 0, or a 0/1
     matrix; a list that could be either is refused.
     """
+    if n_items is not None:
+        check_count("n_items", n_items)
     if isinstance(design, list | tuple) and not _is_nested_matrix(design):
         return pools_to_matrix(design, n_items)
     matrix = as_sparse_bits(design, "design")
@@ -105,6 +102,23 @@ def pools_to_matrix(pools: Pools, n_items: int | None = None) -> scipy.sparse.cs
     return ones_at(np.concatenate(rows), flat, (len(pools), size))
 
 
+class PoolError(ValueError):
+    """An outcome that is impossible.
+
+    Attributes
+    ----------
+    pool : int
+        The number of the pool, from 0.
+    problem : str
+        The message, with {pool} instead of the pool.
+    """
+
+    def __init__(self, pool: int, problem: str) -> None:
+        super().__init__(problem.format(pool=f"pool {pool}"))
+        self.pool = pool
+        self.problem = problem
+
+
 def as_outcomes(outcomes: ArrayLike, n_pools: int) -> NDArray[np.float64]:
     """Outcomes (pools,) or (pools, columns) of 0, 1 and NaN as a float array (pools, columns)."""
     try:
@@ -181,7 +195,7 @@ def design_pools(
     if prevalence is not None and not 0 < prevalence < 1:
         raise ValueError(f"prevalence must lie between 0 and 1, got {prevalence}")
     positives = 1.0 if prevalence is None else max(prevalence * items, 1.0)
-    rng = np.random.default_rng(random_state)
+    rng = generator_of(random_state)
     if kind == "random":
         share = density if density is not None else 1 - 0.5 ** (1 / positives)
         if not 0 < share <= 1:
@@ -230,3 +244,99 @@ def _constant_weight(
             mine, theirs = dealt[item, place], dealt[other, there]
             if theirs not in dealt[item] and mine not in dealt[other]:
                 dealt[item, place], dealt[other, there] = theirs, mine
+
+
+# ---------------------------------------------------------------- classical rules
+
+
+def comp(design: Design, outcomes: ArrayLike) -> NDArray[np.uint8]:
+    """Declare every item positive that is in no negative pool (COMP).
+
+    Parameters
+    ----------
+    design : (pools, items) array or sparse matrix of 0 and 1, or lists of items
+    outcomes : (pools,) or (pools, columns) array of 0, 1 and NaN
+        NaN means that the pool was not tested.
+
+    Returns
+    -------
+    (items,) or (items, columns) uint8 array
+
+    Examples
+    --------
+    >>> from boolweave.decoding import comp
+    >>> comp([[0, 1, 2], [2, 3]], outcomes=[1, 0])
+    array([1, 1, 0, 0], dtype=uint8)
+    """
+    _, _, possible, _ = _classify(design, outcomes)
+    return _shaped(possible, outcomes)
+
+
+def definite_defectives(design: Design, outcomes: ArrayLike) -> NDArray[np.uint8]:
+    """Declare an item positive if some positive pool has no other possible item (DD).
+
+    Parameters
+    ----------
+    design, outcomes
+        As for `comp`.
+
+    Returns
+    -------
+    (items,) or (items, columns) uint8 array
+
+    Examples
+    --------
+    >>> from boolweave.decoding import definite_defectives
+    >>> definite_defectives([[0, 1, 2], [2, 3], [0, 3]], outcomes=[1, 0, 0])
+    array([0, 1, 0, 0], dtype=uint8)
+    """
+    _, _, _, definite = _classify(design, outcomes)
+    return _shaped(definite, outcomes)
+
+
+def scomp(design: Design, outcomes: ArrayLike) -> NDArray[np.uint8]:
+    """Extend DD by the items that explain most unexplained positive pools (SCOMP).
+
+    Items are added one by one until all positive pools are explained.
+
+    Parameters
+    ----------
+    design, outcomes
+        As for `comp`.
+
+    Returns
+    -------
+    (items,) or (items, columns) uint8 array
+
+    Examples
+    --------
+    >>> from boolweave.decoding import scomp
+    >>> scomp([[0, 1, 2], [2, 3], [0, 3], [1, 3], [1, 2]], outcomes=[1, 0, 0, 1, 1])
+    array([0, 1, 0, 0], dtype=uint8)
+    """
+    counts, results, possible, chosen = _classify(design, outcomes)
+    for column in range(results.shape[1]):
+        while True:
+            covered = counts @ chosen[:, column] > 0
+            open_pools = (results[:, column] == 1) & ~covered
+            explains = np.where(possible[:, column], counts.T @ open_pools, 0)
+            if not explains.any():
+                break
+            chosen[int(explains.argmax()), column] = True
+    return _shaped(chosen, outcomes)
+
+
+def _classify(
+    design: Design, outcomes: ArrayLike
+) -> tuple[scipy.sparse.csr_array, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """The design, the outcomes, items in no negative pool, and items alone in a positive pool."""
+    counts = as_design(design).astype(np.int32)
+    results = as_outcomes(outcomes, counts.shape[0])
+    possible = counts.T @ (results == 0) == 0
+    alone = (counts @ possible == 1) & (results == 1)
+    return counts, results, possible, (counts.T @ alone > 0) & possible
+
+
+def _shaped(items: NDArray[np.bool_], outcomes: ArrayLike) -> NDArray[np.uint8]:
+    """The items as 0 and 1, (items,) if the outcomes had one dimension."""
+    return (items[:, 0] if np.ndim(outcomes) == 1 else items).astype(np.uint8)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from boolweave.decoding.check_nodes import ONE
+from boolweave.decoding.batches import ONE
 from boolweave.decoding.tanner import TannerGraph
 from boolweave.engine.kernels.jit import njit
 from boolweave.model.odds import HARD_BELIEF, HARD_EVIDENCE
 from boolweave.runtime.types import Array
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Items less probable than this do not take part in the search.
 CANDIDATE = 1e-4

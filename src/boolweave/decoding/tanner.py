@@ -6,25 +6,23 @@ batch of words on it, each with its own priors and evidence, and returns `Decode
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Real
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
 
 from boolweave.model.odds import HARD_BELIEF, HARD_EVIDENCE
 from boolweave.model.products import Product, as_bits
 from boolweave.runtime.checks import check_count
 from boolweave.runtime.threads import effective_jobs, run_all, threads
+from boolweave.runtime.types import Floats, Integers
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from boolweave.runtime.types import Floats, Integers
-
-    Matrix: TypeAlias = ArrayLike | scipy.sparse.sparray | scipy.sparse.spmatrix
+Matrix: TypeAlias = ArrayLike | scipy.sparse.sparray | scipy.sparse.spmatrix
 
 # Each method has two names, one from inference and one from coding.
 METHODS = {
@@ -114,7 +112,10 @@ def as_probabilities(
     name: str, values: ArrayLike, *shapes: tuple[int, ...], each: str = ""
 ) -> NDArray[np.float64]:
     """Check that values lie between 0 and 1 and have one of the shapes; return them as floats."""
-    p = np.asarray(values, dtype=np.float64)
+    try:
+        p = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be between 0 and 1, got {reprlib.repr(values)}") from None
     if shapes and p.shape not in shapes:
         others = " or ".join(str(shape) for shape in shapes if shape)
         raise ValueError(

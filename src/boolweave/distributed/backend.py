@@ -1,7 +1,10 @@
-"""The back end whose messages are kept by the workers of a cluster.
+"""The back ends whose messages are kept by the workers of a cluster.
 
 Each worker calls the engine on its rows as if they were the whole matrix. The client fetches
-messages and beliefs when it needs them, for a result or a checkpoint.
+messages and beliefs when it needs them, for a result or a checkpoint. If all zeros of a row are
+treated at once, their messages to columns follow from counts and sums over all rows. These are
+whole numbers, which are added up over the workers like the changes of column sums, so that the
+result is the same bit for bit for any distribution of the rows.
 """
 
 from __future__ import annotations
@@ -9,41 +12,50 @@ from __future__ import annotations
 import weakref
 from dataclasses import fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from boolweave.data.ones import SparseObservations
+from boolweave.data.observations import Observations
+from boolweave.data.observed import ObservedEntries
+from boolweave.data.ones import Cells, SparseObservations
 from boolweave.distributed.cluster import Cluster
 from boolweave.distributed.entries import RemoteEntries
 from boolweave.distributed.worker import writable
 from boolweave.engine.backend import (
+    AnyBackend,
     Beliefs,
+    InitialBeliefs,
     KeptBeliefs,
     Messages,
     Problem,
     State,
     split_rows,
 )
-from boolweave.engine.integer_sums import IntegerMessages, Score
 from boolweave.engine.integers import (
     IntegerBackend,
+    IntegerMessages,
     Part,
+    Score,
     integer_problem,
-    mean_evidence,
     random_field,
 )
-
-if TYPE_CHECKING:
-    from boolweave.data.observed import ObservedEntries
-    from boolweave.engine.backend import AnyBackend
-    from boolweave.engine.field import Field
-    from boolweave.model.model import Model
-    from boolweave.runtime.types import Floats
+from boolweave.engine.zeros.backend import (
+    SparseMessages,
+    SparseProblem,
+    SparseScore,
+    sparse_problem,
+    wide_start,
+)
+from boolweave.engine.zeros.listed import Listed
+from boolweave.fit import memory
+from boolweave.model.model import Model
+from boolweave.runtime.storage import Memory
+from boolweave.runtime.types import Floats
 
 # Fields of IntegerMessages and of their Sums that are lists with an item for each block. The other
 # fields are the same on every worker.
-BY_BLOCK = ("to_row", "to_column", "rows", "resting", "ones")
+BY_BLOCK = ("to_row", "to_column", "rows", "converged_chunks", "ones")
 
 Stored = TypeVar("Stored")
 
@@ -133,9 +145,10 @@ class ClusterBackend:
             observations.distribute_to(cluster, cuts)
         else:
             cluster.distribute(
-                observations.entries_by_row, cuts,
+                observations.entries_by_row,
+                cuts,
                 lambda runs: [_rows_of(observations, run) for run in runs],
-            )  # fmt: skip
+            )
 
     def problem(self, model: Model) -> Any:
         """Make the problem of the observations and a model; its blocks are on the workers."""
@@ -160,7 +173,7 @@ class ClusterBackend:
         """Make neutral messages, and a random field."""
         return self.start(problem, random_field(problem, self.observations.n_observed, random))
 
-    def start(self, problem: Problem, field: Field | None = None) -> State:
+    def start(self, problem: Problem, field: InitialBeliefs | None = None) -> State:
         """Make neutral messages; beliefs are the priors and the field."""
         messages, key = self.remote(self.cluster), self._key(problem)
         parts = [None if field is None else field.part(run) for run in self.cluster.runs]
@@ -263,7 +276,8 @@ class ClusterBackend:
 
     def mean_evidence(self, problem: Any) -> float:
         """Mean evidence |L| of an observed entry."""
-        return mean_evidence(problem, self.observations)
+        mean: float = problem.mean_evidence(self.observations)
+        return mean
 
 
 def _rows_of(observations: ObservedEntries, run: slice) -> tuple[Any, ...]:
@@ -272,11 +286,11 @@ def _rows_of(observations: ObservedEntries, run: slice) -> tuple[Any, ...]:
         part = observations.some_rows(run)
         ones, holes = part.ones, part.holes
         return part.shape, ones.indptr, ones.columns, holes.indptr, holes.columns
-    seen = observations.to_local()
-    first, last = seen.indptr[[run.start, run.stop]]
-    shape = (run.stop - run.start, seen.shape[1])
-    indptr = seen.indptr[run.start : run.stop + 1] - first
-    return shape, indptr, seen.indices[first:last], seen.values[first:last]
+    local = observations.to_local()
+    first, last = local.indptr[[run.start, run.stop]]
+    shape = (run.stop - run.start, local.shape[1])
+    indptr = local.indptr[run.start : run.stop + 1] - first
+    return shape, indptr, local.indices[first:last], local.values[first:last]
 
 
 # ---------------------------------------------------------------- parts of rows
@@ -316,3 +330,103 @@ def added(scores: list[Score]) -> Score:
     """The score of all rows; the part of the columns is the same on all workers."""
     covered = np.sum([score.covered for score in scores], axis=0)
     return Score(covered, np.sum([score.rows for score in scores], axis=0), scores[0].columns)
+
+
+class RemoteSparseMessages(RemoteMessages):
+    """Messages of ones and of listed zeros, and sums of zeros, that the workers keep."""
+
+    def to_local(self) -> SparseMessages:
+        """Fetch all of them."""
+
+        def parts_of(name: str) -> list[Any]:
+            return self.cluster.call_all("messages", self.key, name)
+
+        return SparseMessages(
+            self.integers("of_ones."),
+            np.concatenate(parts_of("rows")),
+            writable(parts_of("columns")[0]),
+            np.concatenate(parts_of("row_steps")),
+            writable(parts_of("column_steps")[0]),
+            Listed.joined(parts_of("listed")),
+        )
+
+
+class SparseClusterBackend(ClusterBackend):
+    """A `ClusterBackend` with messages of ones and sums of zeros."""
+
+    observations: SparseObservations
+    kept_here = SparseMessages
+    remote = RemoteSparseMessages
+
+    @cached_property
+    def _ones(self) -> Observations:
+        return self.observations.as_ones()
+
+    @cached_property
+    def ones_by_column(self) -> Cells:
+        """The ones by columns."""
+        return self.observations.ones.by_columns(self.observations.n_columns)
+
+    def problem(self, model: Model) -> SparseProblem:
+        """Make the problem of the observations and a model; its blocks are on the workers."""
+        return sparse_problem(
+            self.observations, model, lambda model: integer_problem(self._ones, model)
+        )
+
+    def random_start(self, problem: SparseProblem, random: np.random.Generator) -> State:
+        """Make neutral messages; first beliefs come from ones drawn at random."""
+        return self.start(problem, wide_start(self, problem, random))
+
+    def to_floats(self, problem: Problem, state: State) -> tuple[AnyBackend, Problem, State]:
+        """Return the arguments, as `SparseBackend` does."""
+        return self, problem, state
+
+    def _part(self, messages: Any, rows: slice, blocks: slice) -> SparseMessages:
+        return SparseMessages(
+            part_of(messages.of_ones, blocks), messages.rows[rows], messages.columns,
+            messages.row_steps[rows], messages.column_steps, messages.listed.take_rows(rows),
+        )  # fmt: skip
+
+    def _added(self, scores: list[Any]) -> SparseScore:
+        n_zeros = sum(score.n_zeros for score in scores)
+        return SparseScore(added([score.of_ones for score in scores]), n_zeros)
+
+    def allows(self, model: Model) -> bool:
+        """Whether messages of this kind can represent a model."""
+        return super().allows(model) and model.product == "or"
+
+
+class ClusterBackends:
+    """The back ends of a fit on a cluster: workers keep the messages, each within `max_memory`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._memory_options: dict[str, Any] = {}
+
+    def choose_store(
+        self, observations: ObservedEntries, n_components: int, **options: Any
+    ) -> Memory:
+        """Choose the number of blocks of rows so that each worker stays within `max_memory`."""
+        self._memory_options = {name: value for name, value in options.items() if name != "n_jobs"}
+        fixed = dict(self._memory_options)
+        max_memory = fixed.pop("max_memory")
+        if max_memory is None:
+            return Memory()
+        sparse = isinstance(observations, SparseObservations)
+        n_entries = observations.n_ones if sparse else observations.n_observed
+        size = memory.FitSize(
+            observations.shape, n_entries, n_components, collective=sparse, **fixed
+        )
+        return Memory(size.n_blocks(max_memory))
+
+    def make(
+        self, observations: ObservedEntries, integers: bool, n_jobs: int | None, store: Memory
+    ) -> AnyBackend:
+        """Make the back end, whose messages must be integers."""
+        if not integers:
+            raise ValueError(
+                "a cluster needs integer messages, but this fit needs floats; use one machine"
+            )
+        sparse = isinstance(observations, SparseObservations)
+        kind = SparseClusterBackend if sparse else ClusterBackend
+        return kind(observations, self.cluster, store.n_blocks, self._memory_options, n_jobs)

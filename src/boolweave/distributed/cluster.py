@@ -7,35 +7,22 @@ up over all workers, in a tree, so that all workers continue with the same colum
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from boolweave.distributed.worker import NoAnswer, Rows, on_wire, shield, unshield
+from boolweave.data.observations import Observations
+from boolweave.distributed.worker import Rows, on_wire
+from boolweave.runtime.cluster import ClusterLost, NoAnswer, Watch, WorkerLost, fetched
+from boolweave.runtime.types import Array
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from boolweave.data.observations import Observations
-    from boolweave.runtime.types import Array
-
-    Cuts = list[tuple[int, int]]
-    Part = tuple[Any, ...]  # the entries of a range of rows, in a form that `Rows` accepts
-
-# Seconds after which the scheduler certainly knows that a worker with a broken connection is lost,
-# and between two queries of the scheduler while there is no answer.
-TIMEOUT = 20.0
-POLL_INTERVAL = 2.0
-
-
-class WorkerLost(RuntimeError):
-    """A worker is lost, together with the messages that it kept."""
+Cuts = list[tuple[int, int]]
+Part = tuple[Any, ...]  # the entries of a range of rows, in a form that `Rows` accepts
 
 
 class Cluster:
@@ -43,13 +30,15 @@ class Cluster:
 
     Parameters
     ----------
-    client : distributed.Client
+    watch : Watch
+        Calls to the workers of a client.
     """
 
-    def __init__(self, client: Any) -> None:
-        self.client = client
+    def __init__(self, watch: Watch) -> None:
+        self.watch, self.client = watch, watch.client
         self.workers: list[str] = []
         self.actors: list[Any] = []
+        self._futures: list[Any] = []  # they keep the actors if this is not the default client
         self.peers: list[tuple[str, Any]] = []  # address and key of each actor
         self.direct = True  # whether calls go directly to the workers, not through the scheduler
         self.runs: list[slice] = []  # the rows of each worker
@@ -70,77 +59,51 @@ class Cluster:
         """
         if self.cuts == cuts:
             return False
-        found = self._found()
+        workers = self.watch.usable()
         per_block = np.array([indptr[stop] - indptr[start] for start, stop in cuts])
-        self.blocks = _share_out(per_block, min(len(found), len(cuts)))
-        self.workers = found[: len(self.blocks)]
+        self.blocks = _share_out(per_block, min(len(workers), len(cuts)))
+        self.workers = workers[: len(self.blocks)]
         self.runs = [slice(cuts[b.start][0], cuts[b.stop - 1][1]) for b in self.blocks]
         n_rows = len(indptr) - 1
-        with self._watched():
-            futures = []
-            parts = zip(self.runs, self.blocks, self.workers, entries_of(self.runs), strict=True)
-            for run, share, worker, part in parts:
-                own = [(start - run.start, stop - run.start) for start, stop in cuts[share]]
-                if isinstance(part[1], np.ndarray):  # it is in this process
-                    part = self._send(part, worker)
-                futures.append(
-                    self.client.submit(
-                        Rows, part, own, run.start, n_rows, actor=True, workers=[worker],
-                        allow_other_workers=False, pure=False,
-                    )
-                )  # fmt: skip
-            self.actors = [future.result() for future in futures]
+        futures = []
+        parts = zip(self.runs, self.blocks, self.workers, entries_of(self.runs), strict=True)
+        for run, share, worker, part in parts:
+            own = [(start - run.start, stop - run.start) for start, stop in cuts[share]]
+            if isinstance(part[1], np.ndarray):  # it is in this process
+                (part,) = self.watch.results(partial(self._send, part, worker), needed=[worker])
+            futures.append(
+                self.client.submit(
+                    Rows, part, own, run.start, n_rows, actor=True, workers=[worker],
+                    allow_other_workers=False, pure=False,
+                )
+            )  # fmt: skip
+        self._futures = futures
+        fetch = [partial(fetched, future) for future in futures]
+        self.actors = self.watch.results(*fetch, needed=self.workers)
         self.peers = [(actor._address, actor.key) for actor in self.actors]
         self._connect()
         self.cuts = cuts
         return True
-
-    def _found(self) -> list[str]:
-        """The present workers; if the last one was lost, wait in case another one starts."""
-        with suppress(TimeoutError):
-            self.client.wait_for_workers(1, timeout=TIMEOUT)
-        found = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
-        if not found:
-            raise RuntimeError(
-                "the Dask client has no workers; start some, or use one machine with n_jobs"
-            )
-        return found
 
     def _connect(self) -> None:
         """Tell the workers about each other, and find out whether they can be reached directly."""
         arguments = [(rank, self.peers) for rank in range(len(self.peers))]
         self.direct = True
         try:
-            self.client.sync(self._call_actors, "connect", arguments)
+            self.watch.raw_results(*self._calls("connect", arguments), needed=self.workers)
         except NoAnswer:
             self.direct = False
             self.call_each("connect", arguments)
 
-    def _send(self, part: tuple[Any, ...], worker: str) -> Any:
+    async def _send(self, part: tuple[Any, ...], worker: str) -> Any:
         """Send data to a worker, directly if possible, otherwise through the scheduler."""
+        send = partial(self.client.scatter, [part], workers=[worker], asynchronous=True)
         try:
-            return self.client.scatter([part], workers=[worker], direct=True)[0]
+            return (await send(direct=True))[0]
         except OSError:
-            return self.client.scatter([part], workers=[worker])[0]
+            return (await send())[0]
 
     # ------------------------------------------------------------ during a run
-
-    @contextmanager
-    def shielded(self) -> Iterator[None]:
-        """Keep the workers of a local cluster alive after the Ctrl-C that ends a run.
-
-        The terminal sends it to them, too, but they hold the results of the run.
-        """
-        from distributed import LocalCluster
-
-        if not isinstance(self.client.cluster, LocalCluster):
-            yield
-            return
-        self.client.run(shield, on_error="ignore")
-        try:
-            yield
-        finally:
-            self.client.run(unshield, on_error="ignore")
 
     def clean_up(self) -> None:
         """Let the workers delete what is no longer needed, as they do in every step."""
@@ -169,29 +132,18 @@ class Cluster:
 
     def call_each(self, method: str, arguments: Sequence[Any]) -> list[Any]:
         """Call a method of every actor, each with its own arguments."""
-        with self._watched():
-            return self.client.sync(self._call_actors, method, arguments)
-
-    async def _call_actors(self, method: str, arguments: Sequence[Any]) -> list[Any]:
-        """Return the answers of the actors; an error of one of them is raised at once."""
-        calls = [asyncio.ensure_future(self._call(n, method, a)) for n, a in enumerate(arguments)]
-        waiting: set[asyncio.Future[Any]] = set(calls)
         try:
-            while waiting:
-                done, waiting = await asyncio.wait(
-                    waiting, timeout=POLL_INTERVAL, return_when=asyncio.FIRST_EXCEPTION
-                )
-                for call in done:
-                    call.result()
-                if waiting and not done:
-                    info = await self.client.scheduler.identity(n_workers=-1)
-                    if lost := [worker for worker in self.workers if worker not in info["workers"]]:
-                        raise WorkerLost(f"lost {', '.join(lost)}")
-        finally:
-            for call in waiting:
-                call.cancel()
-            await asyncio.gather(*calls, return_exceptions=True)
-        return [call.result() for call in calls]
+            return self.watch.results(*self._calls(method, arguments), needed=self.workers)
+        except ClusterLost:
+            raise
+        except Exception:
+            for actor in self.actors:  # end the waiting of those that may wait for a lost one
+                with suppress(RuntimeError):
+                    actor.abandon()  # without waiting for an answer
+            raise
+
+    def _calls(self, method: str, arguments: Sequence[Any]) -> list[Any]:
+        return [partial(self._call, n, method, a) for n, a in enumerate(arguments)]
 
     async def _call(self, n: int, method: str, arguments: Sequence[Any]) -> Any:
         address, key = self.peers[n]
@@ -209,49 +161,6 @@ class Cluster:
         if answer["status"] != "OK":
             raise answer["exception"]
         return answer["result"]
-
-    def _lost(self) -> list[str]:
-        left = self.client.scheduler_info(n_workers=-1)["workers"]
-        return [worker for worker in self.workers if worker not in left]
-
-    @contextmanager
-    def _watched(self) -> Iterator[None]:
-        """Raise `WorkerLost` instead of an error that is due to a lost worker."""
-        try:
-            yield
-        except WorkerLost:
-            self._abandon()
-            raise
-        except Exception as error:
-            until = time.monotonic() + TIMEOUT
-            while not (lost := self._lost()):
-                if not _connection_broke(error) or time.monotonic() > until:
-                    self._abandon()
-                    raise
-                time.sleep(0.1)
-            self._abandon()
-            raise WorkerLost(f"lost {', '.join(lost)}") from error
-
-    def _abandon(self) -> None:
-        """End the waiting of all workers that may wait for a lost one."""
-        lost = self._lost()
-        for worker, actor in zip(self.workers, self.actors, strict=False):
-            if worker not in lost:
-                actor.abandon()  # without waiting for an answer
-
-
-def _connection_broke(error: BaseException) -> bool:
-    """Whether an error may mean that a worker is lost, and is not an error of its own work."""
-    from distributed.comm import CommClosedError
-    from distributed.scheduler import KilledWorker
-
-    if isinstance(error, NoAnswer | CommClosedError | ConnectionError | TimeoutError):
-        return True
-    if isinstance(error, KilledWorker | CancelledError):
-        return True
-    # The errors of Dask for a lost actor, and for a connection that timed out.
-    actor_lost = str(error).startswith("Worker holding Actor was lost")
-    return actor_lost or (type(error) is OSError and error.errno is None)
 
 
 def _share_out(n_entries: NDArray[np.int64], n_workers: int) -> list[slice]:

@@ -11,21 +11,20 @@ import hashlib
 import operator
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from boolweave.data.convert import pack_triples
 from boolweave.data.entries import count, rows_from_packed, split
-from boolweave.data.observations import Observations
+from boolweave.data.observations import Absent, Observations
 from boolweave.data.observed import ObservedEntries
-from boolweave.distributed.cluster import Cluster, WorkerLost
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from boolweave.data.observations import Absent
-    from boolweave.runtime.types import Array
+from boolweave.distributed.cluster import Cluster
+from boolweave.runtime.cluster import Watch, WorkerLost
+from boolweave.runtime.types import Array
 
 
 class RemoteEntries(ObservedEntries):
@@ -41,37 +40,45 @@ class RemoteEntries(ObservedEntries):
     """
 
     def __init__(self, client: Any, parts: list[Any], shape: tuple[int, int] | None = None) -> None:
-        self.client = client
+        self.watch = Watch(client)
         self.parts = parts  # to read the entries, again if necessary
         self.cluster: Cluster | None = None  # the workers that keep them, once they are distributed
         self._here: Observations | None = None  # if they were fetched
-        read = client.compute(parts)
-        names = client.gather([client.submit(_names, part) for part in read])
-        given = (None, None) if shape is None else shape
+        self.watch.repeated(partial(self._read, (None, None) if shape is None else shape))
+
+    def _read(self, shape: tuple[int | None, int | None]) -> None:
+        """Let the workers read and count the entries."""
+        read = self._computed()
+        names = self.watch.gather([self.watch.submit(_names, part) for part in read])
         rows, columns = (
-            _axis([part[axis] for part in names], side, given[axis])
+            _axis([part[axis] for part in names], side, shape[axis])
             for axis, side in enumerate(("row", "column"))
         )
         self.shape = rows[0], columns[0]
         self.row_labels, self.column_labels = rows[1], columns[1]
         # The entries of every partition, until they are distributed.
         self.packed = self._packed(read)
-        counts = [client.submit(count, part, self.shape) for part in self.packed]
+        counts = [self.watch.submit(count, part, self.shape) for part in self.packed]
         while len(counts) > 1:  # add up in a tree
             pairs = [counts[n : n + 2] for n in range(0, len(counts), 2)]
-            counts = [client.submit(sum_of, pair) for pair in pairs]
-        per_row, self._n_ones, of_entries = counts[0].result()
+            counts = [self.watch.submit(sum_of, pair) for pair in pairs]
+        per_row, self._n_ones, of_entries = self.watch.gather(counts)[0]
         # Number of entries of each row, (M,), with duplicates and without them.
         self._raw: NDArray[np.int64] = per_row
         self._per_row: NDArray[np.int64] = per_row
         of_shape = hashlib.blake2b(repr(self.shape).encode(), digest_size=16)
         self._fingerprint = f"{of_shape.hexdigest()} {of_entries}"
 
+    def _computed(self) -> list[Any]:
+        """The triples of every partition, on workers that answer."""
+        self.watch.usable()
+        futures: list[Any] = self.watch.client.compute(self.parts, workers=self.watch.only or None)
+        return futures
+
     def _packed(self, read: list[Any]) -> list[Any]:
         """The entries of every partition as numbers, on the workers."""
-        labels = [(self.row_labels, self.column_labels)]
-        known = self.client.scatter(labels, broadcast=True)[0]
-        return [self.client.submit(pack_triples, part, known, self.shape) for part in read]
+        labels = self.watch.send((self.row_labels, self.column_labels))
+        return [self.watch.submit(pack_triples, part, labels, self.shape) for part in read]
 
     # ------------------------------------------------------------ distribution of rows
 
@@ -86,12 +93,12 @@ class RemoteEntries(ObservedEntries):
     def _rows_for(self, runs: list[slice]) -> list[Any]:
         """The entries of ranges of rows, each as futures of packed numbers."""
         bounds = np.array([run.start for run in runs[1:]], dtype=np.int64)
-        packed = self.packed or self._packed(self.client.compute(self.parts))
-        pieces = [self.client.submit(split, part, bounds, self.shape) for part in packed]
+        packed = self.packed or self._packed(self._computed())
+        pieces = [self.watch.submit(split, part, bounds, self.shape) for part in packed]
         self.packed = []
         return [
             ("packed", (run.stop - run.start, self.shape[1]), run.start,
-             [self.client.submit(operator.getitem, part, n) for part in pieces])
+             [self.watch.submit(operator.getitem, part, n) for part in pieces])
             for n, run in enumerate(runs)
         ]  # fmt: skip
 
@@ -132,16 +139,19 @@ class RemoteEntries(ObservedEntries):
 
     def _fetched(self) -> tuple[Any, ...]:
         """Where rows start, and columns and values of the entries."""
-        packed = self.packed
-        if not packed and self.cluster is not None:  # they were distributed
-            try:
+        if not self.packed and self.cluster is not None:  # they were distributed
+            with suppress(WorkerLost):
                 parts = self.cluster.call_all("entries")
                 columns, values = (np.concatenate([part[n] for part in parts]) for n in (0, 1))
                 return np.concatenate([[0], np.cumsum(self._per_row)]), columns, values
-            except WorkerLost:
-                packed = self._packed(self.client.compute(self.parts))
-        parts = self.client.gather(packed)
+        parts = self.watch.repeated(self._gathered)
         return rows_from_packed(np.concatenate(parts), self.shape)[1:4]
+
+    def _gathered(self) -> list[Any]:
+        packed, self.packed = self.packed or self._packed(self._computed()), []
+        gathered = self.watch.gather(packed)
+        self.packed = packed
+        return gathered
 
     def take_rows(self, index: ArrayLike | slice) -> Observations:
         """Fetch some rows, in the given order."""
@@ -150,8 +160,10 @@ class RemoteEntries(ObservedEntries):
         in_order = rows[order]
         if self.cluster is None:
             return self.to_local().take_rows(index)
-        wanted = [in_order[(in_order >= run.start) & (in_order < run.stop)] - run.start
-                  for run in self.cluster.runs]  # fmt: skip
+        wanted = [
+            in_order[(in_order >= run.start) & (in_order < run.stop)] - run.start
+            for run in self.cluster.runs
+        ]
         try:
             parts = self.cluster.call_each("entries", [(rows,) for rows in wanted])
         except WorkerLost:
@@ -170,7 +182,10 @@ class RemoteEntries(ObservedEntries):
         """Add up a function of the entries of some rows, and of an array (M, …), over all rows."""
         if self.cluster is None:
             return function(self.to_local(), by_row)
-        return self.cluster.sum_over_rows(function, by_row)
+        try:
+            return self.cluster.sum_over_rows(function, by_row)
+        except WorkerLost:
+            return function(self.to_local(), by_row)
 
 
 def sum_of(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -252,8 +267,8 @@ def _three_columns(names: list[Any]) -> None:
 
 
 def _triples_of_rows(block: Any, start: int, absent: Any) -> tuple[Any, ...]:
-    seen = Observations.from_data(block, absent=absent)
-    return seen.rows_of_entries() + start, seen.indices, seen.values
+    observations = Observations.from_data(block, absent=absent)
+    return observations.rows_of_entries() + start, observations.indices, observations.values
 
 
 def _triples_of_table(table: Any) -> tuple[Any, ...]:

@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from boolweave.data.observations import Observations
+from boolweave.data.observed import ObservedEntries
 from boolweave.data.ones import Cells, SparseObservations
-from boolweave.distributed.cluster import Cluster, WorkerLost
-from boolweave.distributed.entries import is_dask_array, observed
-from boolweave.distributed.machine import ClusterMachine
+from boolweave.distributed.backend import ClusterBackends
+from boolweave.distributed.cluster import Cluster
+from boolweave.distributed.entries import RemoteEntries, is_dask_array, observed
+from boolweave.engine.result import Kind, Result
 from boolweave.estimator import BooleanMatrixFactorization
-from boolweave.estimator.fitted import with_local_entries
+from boolweave.estimator.factorization import with_local_entries
+from boolweave.fit.rank import RankSelection
+from boolweave.fit.stages import BackendFactory
+from boolweave.runtime.checkpoint import Checkpoint
+from boolweave.runtime.cluster import Watch
 from boolweave.runtime.extras import need
-from boolweave.runtime.warning import warn_user
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import ArrayLike
-
-    from boolweave.data.observed import ObservedEntries
-    from boolweave.engine.result import Kind, Result
-    from boolweave.fit.machine import Machine
-    from boolweave.fit.rank import RankSelection
-    from boolweave.model.channel import Channel
-    from boolweave.runtime.checkpoint import Checkpoint
     from distributed import Client
 
 
+@dataclass(eq=False, repr=False)
 class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
     """`BooleanMatrixFactorization` on the workers of a Dask client.
 
@@ -76,46 +73,16 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
     (2, 20)
     """
 
-    def __init__(
-        self,
-        n_components: int | Literal["auto"] = "auto",
-        *,
-        client: Client | None = None,
-        product: Literal["or", "xor"] = "or",
-        method: Literal["auto", "max-sum", "sum-product"] = "auto",
-        noise: float | Channel | Literal["learn"] | None = None,
-        row_prior: ArrayLike | Literal["learn"] | None = None,
-        column_prior: ArrayLike | Literal["learn"] | None = None,
-        absent: Literal["zero", "missing"] = "zero",
-        damping: float = 0.4,
-        max_iter: int = 200,
-        tol: float = 1e-3,
-        n_init: int | Literal["auto"] = "auto",
-        messages: Literal["auto", "uint8", "float32"] = "auto",
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        checkpoint: str | Path | Checkpoint | None = None,
-        max_memory: int | str | None = None,
-        decimation: float | None = None,
-        max_time: float | None = None,
-        objective: Literal["posterior", "errors"] = "posterior",
-        false_one_weight: float = 1.0,
-        bound: bool = True,
-        zeros: Literal["auto", "exact", "collective"] = "auto",
-    ) -> None:
-        super().__init__(
-            n_components, product=product, method=method, noise=noise, row_prior=row_prior,
-            column_prior=column_prior, absent=absent, damping=damping, max_iter=max_iter, tol=tol,
-            n_init=n_init, messages=messages, n_jobs=n_jobs, random_state=random_state,
-            verbose=verbose, checkpoint=checkpoint, max_memory=max_memory, decimation=decimation,
-            max_time=max_time, objective=objective, false_one_weight=false_one_weight, bound=bound,
-            zeros=zeros,
-        )  # fmt: skip
-        self.client = client
+    _: KW_ONLY
+    client: Client | None = None
 
     def _validate_params(self) -> None:
         super()._validate_params()
+        if self.method == "paper":
+            raise ValueError(
+                '`method="paper"` runs on one machine, not on a cluster; use '
+                'BooleanMatrixFactorization, or set `method="max-sum"`'
+            )
         if self.objective == "errors":
             raise ValueError(
                 "the search for the fewest errors runs on one machine, not on a cluster; use "
@@ -126,18 +93,28 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
         self,
         observations: ObservedEntries,
         first_seed: int | None = None,
-        machine: Machine | None = None,
+        backends: BackendFactory | None = None,
     ) -> tuple[Result, RankSelection | None, int]:
         seed = self._first_seed() if first_seed is None else first_seed
-        while True:  # again with the same seed if a worker is lost
-            cluster = Cluster(self._client())
-            try:
-                with cluster.shielded():
-                    found = super()._run(observations, seed, ClusterMachine(cluster))
-                    cluster.clean_up()
-                return found
-            except WorkerLost as lost:
-                warn_user(f"{lost}; the run continues with the others")
+        if isinstance(observations, RemoteEntries):
+            watch = observations.watch
+        else:
+            watch = Watch(self._client())
+
+        def attempt() -> tuple[Result, RankSelection | None, int]:
+            cluster = Cluster(watch)
+            with watch.shielded():
+                found = super(DaskBooleanMatrixFactorization, self)._run(
+                    observations, seed, ClusterBackends(cluster)
+                )
+                cluster.clean_up()
+            return found
+
+        if self.checkpoint is None:
+            return watch.repeated(attempt)
+        place = self.checkpoint
+        often = place if isinstance(place, Checkpoint) else Checkpoint(place)
+        return watch.repeated(attempt, progress_after=often.interval)
 
     def __sklearn_clone__(self) -> DaskBooleanMatrixFactorization:
         """Clone with the same client, which is a connection and cannot be copied."""
@@ -222,15 +199,22 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
         for name, value in vars(self).items():
             if name.endswith("_") or name == "_frame":
                 setattr(slim, name, value)
-        seen = self.observations_
-        labels = {"row_labels": seen.row_labels, "column_labels": seen.column_labels}
+        observations = self.observations_
+        labels = {
+            "row_labels": observations.row_labels,
+            "column_labels": observations.column_labels,
+        }
         nothing = np.zeros(0, dtype=np.int64)
         without_entries: ObservedEntries
-        if isinstance(seen, SparseObservations):
-            without_entries = SparseObservations(seen.shape, Cells.none(seen.n_rows), **labels)
+        if isinstance(observations, SparseObservations):
+            without_entries = SparseObservations(
+                observations.shape, Cells.none(observations.n_rows), **labels
+            )
         else:
             triples = nothing, nothing, nothing
-            without_entries = Observations.from_triples(*triples, shape=seen.shape, **labels)
+            without_entries = Observations.from_triples(
+                *triples, shape=observations.shape, **labels
+            )
         slim.result_ = replace(self.result_, observations=without_entries, history={})
         return slim
 

@@ -9,40 +9,29 @@ way.
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
-import signal
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boolweave.data.entries import rows_from_packed
 from boolweave.data.observations import Observations
 from boolweave.data.ones import Cells, SparseObservations
-from boolweave.engine.integer_sums import IntegerMessages, Sums, Variables
-from boolweave.engine.integers import IntegerBackend, Part
-from boolweave.engine.zeros.backend import SparseBackend, SparseMessages
+from boolweave.engine.backend import Beliefs, InitialBeliefs, State
+from boolweave.engine.integers import IntegerBackend, IntegerMessages, Part, Score, Sums
+from boolweave.engine.quantization import Variables
+from boolweave.engine.zeros.backend import SparseBackend, SparseMessages, SparseScore
 from boolweave.engine.zeros.listed import Listed
 from boolweave.fit import memory
+from boolweave.model.model import Model
+from boolweave.runtime.cluster import NoAnswer
+from boolweave.runtime.types import Array
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from boolweave.engine.backend import Beliefs, State
-    from boolweave.engine.field import Field
-    from boolweave.engine.integer_sums import Score
-    from boolweave.engine.zeros.backend import SparseScore
-    from boolweave.model.model import Model
-    from boolweave.runtime.types import Array
-
-    Backend = IntegerBackend | SparseBackend
-
-
-class NoAnswer(RuntimeError):
-    """A worker does not answer; the scheduler knows whether it is lost."""
+Backend = IntegerBackend | SparseBackend
 
 
 class Rows:
@@ -103,8 +92,8 @@ class Rows:
 
     def entries(self, rows: NDArray[np.int64] | None = None) -> tuple[Array, Array]:
         """Columns and values of the entries of all rows, or of some."""
-        seen = self.observations
-        local = seen.to_local() if rows is None else seen.take_rows(np.array(rows))
+        observations = self.observations
+        local = observations.to_local() if rows is None else observations.take_rows(np.array(rows))
         return local.indices, local.values
 
     def apply(self, function: Callable[[Any, Array], Array], part: Array) -> Array:
@@ -124,7 +113,7 @@ class Rows:
             self.backends[K] = backend
         self.problems[key] = backend, backend.problem(model)
 
-    def start(self, key: int, problem_key: int, field: Field | None) -> None:
+    def start(self, key: int, problem_key: int, field: InitialBeliefs | None) -> None:
         """Make neutral messages."""
         backend, problem = self.problems[problem_key]
         self.states[key] = backend.start(problem, field)
@@ -147,8 +136,10 @@ class Rows:
     def forget(self, unused: list[tuple[str, int]]) -> None:
         """Delete what is no longer needed."""
         kept: dict[str, dict[int, Any]] = {
-            "problem": self.problems, "state": self.states, "beliefs": self.kept
-        }  # fmt: skip
+            "problem": self.problems,
+            "state": self.states,
+            "beliefs": self.kept,
+        }
         for kind, number in unused:
             kept[kind].pop(number, None)
 
@@ -251,23 +242,6 @@ class Rows:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(NoAnswer("abandoned: a worker was lost"))
-
-
-# The handler of Ctrl-C before `shield`.
-_on_interrupt: Any = None
-
-
-def shield() -> None:
-    """Ignore Ctrl-C in the terminal that this worker shares with its client."""
-    global _on_interrupt
-    if multiprocessing.parent_process() is not None:  # not a thread of the client
-        _on_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def unshield() -> None:
-    """Undo `shield`."""
-    if _on_interrupt is not None:
-        signal.signal(signal.SIGINT, _on_interrupt)
 
 
 def on_wire(arguments: Sequence[Any]) -> list[Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from math import ceil, floor, log10
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import ceil, floor, isfinite, log10
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +37,7 @@ from boolweave.encoding.features import (
     split_choices,
     whole,
 )
-from boolweave.encoding.tables import as_dates, as_numbers
+from boolweave.encoding.tables import as_dates, as_numbers, counts_up
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,6 +56,9 @@ LONGEST_CHOICE = 40
 # A text column is left out if more than this fraction of its cells differ and they are too many to
 # be levels.
 SHARE_DISTINCT = 0.5
+
+# Numbers are rounded to fewer digits, before or after the decimal point, than this power of ten.
+MOST_DIGITS = 300
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ def choose(column: pl.Series, rule: Rule, settings: Settings) -> Feature:
         return found
     numbers = as_numbers(column)
     if numbers is not None:
-        return _numbers_found(numbers, settings)
+        return _as_written(_numbers_found(numbers, settings), known)
     dates = as_dates(column)
     if dates is not None:
         return _dates(name, dates, settings)
@@ -122,7 +127,7 @@ def _boolean(column: pl.Series, words: CellWords) -> Boolean | None:
         return None
     counts = Counter(column.drop_nulls().to_list())
     spelled: dict[int, object] = {}
-    for cell, _ in counts.most_common():
+    for cell in _most_frequent(counts):
         spelled.setdefault(codes[cell], cell)
     usual: dict[int, object] = {1: 1, 0: 0}
     if any(isinstance(cell, bool) for cell in codes):
@@ -139,11 +144,16 @@ def _boolean(column: pl.Series, words: CellWords) -> Boolean | None:
 # ---------------------------------------------------------------- levels
 
 
+def _most_frequent(counts: Counter[Any]) -> list[Any]:
+    """The cells, those that occur most often first; ties do not depend on the order of rows."""
+    return sorted(counts, key=lambda cell: (-counts[cell], _order(cell)))
+
+
 def _kept(counts: Counter[str], settings: Settings, n_rows: int) -> tuple[list[str], str]:
     """The levels that get a column each, and the name of the others, if there are any."""
     least = settings.min_frequency
     enough = max(1, ceil(least * n_rows - 1e-9) if least < 1 else int(least))
-    often = [level for level, count in counts.most_common() if count >= enough]
+    often = [level for level in _most_frequent(counts) if counts[level] >= enough]
     kept = often[: settings.max_levels]
     if len(kept) == len(counts):
         return kept, ""
@@ -172,14 +182,14 @@ def _category(column: pl.Series, settings: Settings, *, asked: bool) -> Feature:
     return Category(name, tuple(whole(cell_of[level]) for level in levels), pooled)
 
 
-def _order(cell: object) -> tuple[int, float, str]:
-    """A sort key: months and weekdays in their order, numbers by value, others by letters."""
+def _order(cell: object) -> tuple[int, float, str, str]:
+    """A sort key: months and weekdays in order, numbers by value, others by letters, a before A."""
     for names in (MONTHS, WEEKDAYS):
         if cell in names:
-            return 0, names.index(str(cell)), ""
+            return 0, names.index(str(cell)), "", ""
     if isinstance(cell, int | float):
-        return 0, float(cell), ""
-    return 1, 0.0, str(cell).casefold()
+        return 0, float(cell), "", ""
+    return 1, 0.0, str(cell).casefold(), str(cell).swapcase()
 
 
 def _separator(texts: pl.Series, settings: Settings) -> str:
@@ -218,22 +228,36 @@ def _numbers_asked(column: pl.Series, rule: Rule, settings: Settings) -> Feature
         )
     values = numbers.drop_nulls().to_numpy()
     nested = rule.kind == "thresholds"
-    if not rule.edges:
-        return _cut(column.name, values, nested, settings)
-    return _numbers(column.name, values, np.unique(rule.edges), nested)
+    if rule.edges:
+        found: Feature = _numbers(column.name, values, np.array(rule.edges), nested)
+    else:
+        found = _cut(column.name, values, nested, settings)
+    return _as_written(found, column.drop_nulls())
+
+
+def _as_written(feature: Feature, cells: pl.Series) -> Feature:
+    """The feature of a column of numbers, which are written with decimal commas if they were."""
+    import polars as pl
+
+    if isinstance(feature, Numbers) and cells.dtype == pl.String:
+        return replace(feature, comma=bool(cells.str.contains(",", literal=True).any()))
+    return feature
 
 
 def _numbers_found(numbers: pl.Series, settings: Settings) -> Feature:
     name, values = numbers.name, numbers.drop_nulls().to_numpy()
-    if len(values) > 2 and len(numbers) == len(values) and (np.diff(values) == 1).all():
+    if len(values) > 2 and len(numbers) == len(values) and counts_up(values):
         return Dropped(name, "it counts the rows")
     codes = no_answer_codes(np.unique(values).tolist())
     if codes:
-        shown, differ = ", ".join(map(str, codes)), "is" if len(codes) == 1 else "are"
+        shown, one = ", ".join(map(str, codes)), len(codes) == 1
+        words = ("is", "a code", "it is one", "it is a number") if one else (
+            "are", "codes", "they are", "they are numbers"
+        )  # fmt: skip
         raise ValueError(
-            f"column {name!r}: {shown} {differ} far from the other numbers, like a code for a "
-            f"missing answer; pass `missing={codes[0]}` if it is one, or give the column a rule of "
-            "its own if it is a number"
+            f"column {name!r}: {shown} {words[0]} far from the other numbers, like {words[1]} for "
+            f"a missing answer; pass `missing={codes[0] if one else f'[{shown}]'}` if {words[2]}, "
+            f"or give the column a rule of its own if {words[3]}"
         )
     nested = settings.numbers == "thresholds"
     if settings.numbers == "auto":  # a few different numbers are counts or grades, with an order
@@ -250,14 +274,15 @@ def _cut(name: str, values: NDArray[np.float64], nested: bool, settings: Setting
         return _numbers(name, values, distinct[1:], nested, exact=True)
     shares = np.arange(1, settings.n_bins) / settings.n_bins
     edges = np.quantile(values, shares, method="higher")
-    edges = _rounded(edges, float(distinct[-1] - distinct[0]))
+    edges = _rounded(edges, float(distinct[-1] / 2 - distinct[0] / 2))
     edges = np.unique(edges[(edges > distinct[0]) & (edges <= distinct[-1])])
     return _numbers(name, values, edges if len(edges) else distinct[1:2], nested)
 
 
-def _rounded(edges: NDArray[np.float64], spread: float) -> NDArray[np.float64]:
-    """Edges rounded to the digits that distinguish them: three of the spread."""
-    return np.round(edges, 2 - floor(log10(spread)))
+def _rounded(edges: NDArray[np.float64], half: float) -> NDArray[np.float64]:
+    """Edges rounded to the digits that distinguish them: three of the spread, twice `half`."""
+    digits = 2 - floor(log10(half) + log10(2)) if half else MOST_DIGITS
+    return np.round(edges, digits) if abs(digits) < MOST_DIGITS else edges
 
 
 def _numbers(
@@ -269,7 +294,7 @@ def _numbers(
 ) -> Numbers:
     at = np.searchsorted(edges, values, side="right")
     inside = [np.sort(values[at == interval]) for interval in range(len(edges) + 1)]
-    bounds = [edges[0], *(edges[:-1] + edges[1:]) / 2, edges[-1]]
+    bounds = [edges[0], *(edges[:-1] / 2 + edges[1:] / 2), edges[-1]]
     middle = [
         float(part[(len(part) - 1) // 2]) if len(part) else float(bounds[interval])
         for interval, part in enumerate(inside)
@@ -297,3 +322,154 @@ def _dates(name: str, dates: pl.Series, settings: Settings) -> Feature:
     if not parts:
         return Dropped(name, "all dates are alike")
     return Dates(name, tuple(parts))
+
+
+# ---------------------------------------------------------------- rules about single columns
+
+
+SYNTAX = (
+    "column=RULE;column=RULE, where RULE is category, bins, thresholds, drop, split:SEPARATOR or "
+    "numbers such as 40,60, optionally after thresholds:"
+)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Rules for single columns: parameters of the encoder, and columns to leave out.
+
+    Attributes
+    ----------
+    parameters : dict
+        Parameters of `boolweave.TableEncoder`.
+    dropped : tuple of str
+    """
+
+    parameters: dict[str, Any]
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns for which there are rules."""
+        own = [name for columns in self.parameters.values() for name in columns]
+        return [*dict.fromkeys(own), *self.dropped]
+
+    def renamed(self, name_of: Callable[[str], str]) -> Rules:
+        """The same rules for columns with other names."""
+        parameters = {
+            parameter: [name_of(column) for column in columns]
+            if isinstance(columns, list)
+            else {name_of(column): value for column, value in columns.items()}
+            for parameter, columns in self.parameters.items()
+        }
+        return Rules(parameters, tuple(name_of(column) for column in self.dropped))
+
+
+def parse_rules(text: str) -> Rules:
+    """The rules in a text such as ``"age=40,60;hobby=split:,;zip=category;name=drop"``.
+
+    Examples
+    --------
+    >>> parse_rules("age=40,60; hobby=split:,; name=drop").parameters
+    {'bins': {'age': [40.0, 60.0]}, 'separators': {'hobby': ','}}
+    """
+    numbers: dict[str, str] = {}
+    bins: dict[str, list[float]] = {}
+    separators: dict[str, str] = {}
+    categories: list[str] = []
+    dropped: list[str] = []
+    seen: set[str] = set()
+    for part in _parts(text):
+        column, equals, rule = (piece.strip() for piece in part.partition("="))
+        if not equals or not column:
+            raise ValueError(f"expected {SYNTAX}, got {part.strip()!r}")
+        if column in seen:
+            raise ValueError(f"there are two rules for {column!r}; leave one of them out")
+        seen.add(column)
+        kind, _, edges = rule.partition(":")
+        if rule == "category":
+            categories.append(column)
+        elif rule == "drop":
+            dropped.append(column)
+        elif kind == "split" and edges:
+            separators[column] = edges
+        elif rule in ("bins", "thresholds"):
+            numbers[column] = rule
+        elif kind in ("bins", "thresholds"):
+            numbers[column] = kind
+            bins[column] = _edges_in(edges, part)
+        else:
+            bins[column] = _edges_in(rule, part)
+    given = {"numbers": numbers, "bins": bins, "separators": separators, "categories": categories}
+    return Rules({name: value for name, value in given.items() if value}, tuple(dropped))
+
+
+def _parts(text: str) -> list[str]:
+    """The rules, separated by semicolons; ``split:;`` contains a semicolon of its own."""
+    parts: list[str] = []
+    for piece in text.split(";"):
+        if parts and parts[-1].rstrip().endswith("split:"):
+            parts[-1] = parts[-1].rstrip() + ";"
+        if piece.strip():
+            parts.append(piece)
+    return parts
+
+
+def _edges_in(text: str, part: str) -> list[float]:
+    try:
+        return [float(number) for number in text.split(",")]
+    except ValueError:
+        raise ValueError(f"expected {SYNTAX}, got {part.strip()!r}") from None
+
+
+def rules_of(
+    names: list[str],
+    numbers: str | Mapping[str, str],
+    bins: Mapping[str, object] | None,
+    separators: object,
+    categories: object,
+) -> dict[str, Rule]:
+    """The rules for single columns in the parameters of an encoder."""
+    rules: dict[str, Rule] = {}
+    if isinstance(numbers, Mapping):
+        rules |= {name: Rule(_kind_of_numbers(kind)) for name, kind in numbers.items()}
+    usual = Rule("thresholds" if numbers == "thresholds" else "bins")
+    for name, edges in (bins or {}).items():
+        rules[name] = replace(rules.get(name, usual), edges=_edges(name, edges))
+    if isinstance(separators, Mapping):
+        for name, separator in separators.items():
+            check_separator(separator, f" for {name!r}")
+            rules[name] = Rule("split", separator=separator)
+    for name in categories if isinstance(categories, list | tuple) else ():
+        rules[str(name)] = Rule("category")
+    unknown = [name for name in rules if name not in names]
+    if unknown:
+        known = ", ".join(map(repr, names[:10]))
+        raise ValueError(f"there is no column {unknown[0]!r} to encode; there are {known}")
+    return rules
+
+
+def _kind_of_numbers(kind: str) -> Literal["bins", "thresholds"]:
+    if kind not in ("bins", "thresholds"):
+        raise ValueError(f'numbers must be "bins" or "thresholds" for a column, but got {kind!r}')
+    return "bins" if kind == "bins" else "thresholds"
+
+
+def check_separator(separator: object, where: str = "") -> None:
+    """Raise unless a separator is a text."""
+    if not isinstance(separator, str) or not separator:
+        raise ValueError(
+            f'separators must be texts{where}, such as ";", but got {separator!r}; leave it out, '
+            "or give the character between two choices"
+        )
+
+
+def _edges(name: str, edges: object) -> tuple[float, ...]:
+    try:
+        found = () if isinstance(edges, str) else tuple(map(float, edges))  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
+        found = ()
+    if not found or not all(map(isfinite, found)) or any(a >= b for a, b in pairwise(found)):
+        raise ValueError(
+            f"bins must give increasing numbers for {name!r}, such as [40, 60], but got {edges!r}"
+        )
+    return found

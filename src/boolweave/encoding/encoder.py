@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -13,9 +14,17 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from boolweave.data.cells import CellWords, GivenCells
 from boolweave.data.convert import is_table
-from boolweave.encoding.choosing import PARTS, SEPARATORS, Part, Rule, Settings, choose
+from boolweave.encoding.choosing import (
+    PARTS,
+    SEPARATORS,
+    Part,
+    Rule,
+    Settings,
+    check_separator,
+    choose,
+    rules_of,
+)
 from boolweave.encoding.features import Bits, Dropped, Feature
-from boolweave.encoding.rules import rules_of
 from boolweave.encoding.tables import columns_of, table_like, without_blanks
 from boolweave.runtime.warning import warn_user
 
@@ -261,7 +270,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
         """A table or a two-dimensional array; raise if `X` is neither."""
-        if is_table(X) and not hasattr(X, "collect"):
+        if hasattr(type(X), "collect"):
+            raise TypeError("expected a table, but got one that is lazy; call its method `collect`")
+        if is_table(X):
+            _check_distinct(X)
             if reset:
                 self._like = type(X).__module__.split(".")[0]
             validate_data(self, X, reset=reset, skip_check_array=True)
@@ -270,6 +282,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if not self.n_features_in_:
                 raise ValueError("expected a table with columns, but got 0 feature(s)")
             return X
+        if isinstance(X, list) and any(isinstance(row, dict) for row in X):
+            raise TypeError(
+                "expected a table or a two-dimensional array, but got a list of dicts; make a "
+                "table of it, such as `polars.DataFrame(X)`"
+            )
         if reset:
             self._like = "array"
         return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
@@ -305,6 +322,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if unknown:
             raise ValueError(f"dates must be among {', '.join(PARTS)}, but got {unknown[0]!r}")
         listed = SEPARATORS if isinstance(self.separators, Mapping) else tuple(self.separators)
+        for separator in listed:
+            check_separator(separator)
         return Settings(
             self.numbers if isinstance(self.numbers, str) else "auto",
             int(self.n_bins),
@@ -326,6 +345,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 def _in_words(left_out: dict[str, str]) -> str:
     return ", ".join(f"{name} ({why})" for name, why in left_out.items())
+
+
+def _check_distinct(table: Any) -> None:
+    """Raise if two columns have the same name."""
+    names = list(table.column_names if hasattr(table, "column_names") else table.columns)
+    for name, n in Counter(names).most_common(1):
+        if n > 1:
+            raise ValueError(
+                f"columns must have different names, but {name!r} occurs {n} times; rename the "
+                "repeats"
+            )
 
 
 def _distinct(names: list[str]) -> list[str]:

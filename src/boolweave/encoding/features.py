@@ -63,8 +63,9 @@ def number_text(number: float) -> str:
 
 
 def whole(cell: object) -> object:
-    """A whole number as an integer; other cells as they are."""
-    return int(cell) if isinstance(cell, float) and cell.is_integer() else cell
+    """A whole number that a float holds exactly as an integer; other cells as they are."""
+    exact = isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53
+    return int(cell) if exact else cell  # type: ignore[call-overload]
 
 
 def _missing_rows(bits: Bits, column: pl.Series) -> Bits:
@@ -281,6 +282,8 @@ class Numbers:
         One value for each interval: the only one in it, or the median of those that fit saw there.
     exact : bool
         Whether each interval holds a single value.
+    comma : bool
+        Whether its numbers were written with decimal commas, and are written so again.
     """
 
     name: str
@@ -288,6 +291,7 @@ class Numbers:
     nested: bool
     values: tuple[float, ...]
     exact: bool
+    comma: bool = False
     kind: str = "number"
 
     @property
@@ -334,13 +338,19 @@ class Numbers:
             at = (chances > 0.5).cumprod(axis=1).sum(axis=1)
         else:
             at = np.argmax(chances, axis=1)
-        return [whole(self.values[n]) for n in at]
+        return [self._cell(self.values[n]) for n in at]
+
+    def _cell(self, number: float) -> object:
+        return number_text(number).replace(".", ",") if self.comma else whole(number)
 
     def _in_words(self) -> Cells:
         if self.exact:
-            return [whole(value) for value in self.values]
+            return [self._cell(value) for value in self.values]
         inner = [f"[{number_text(a)}, {number_text(b)})" for a, b in pairwise(self.edges)]
-        return [f"< {number_text(self.edges[0])}", *inner, f"≥ {number_text(self.edges[-1])}"]
+        words = [f"< {number_text(self.edges[0])}", *inner, f"≥ {number_text(self.edges[-1])}"]
+        if self.comma:
+            words = [text.replace(", ", "; ").replace(".", ",") for text in words]
+        return list(words)
 
 
 def _first_no_number(column: pl.Series) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, time, timedelta
+from datetime import date, datetime, time, timedelta
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,17 @@ if TYPE_CHECKING:
     from boolweave.runtime.types import Array
 
 # A number with a decimal comma.
-_DECIMAL_COMMA = r"^[+-]?\d+(,\d+)?$"
+_DECIMAL_COMMA = r"^[+-]?[0-9]+(,[0-9]+)?$"
+
+# Dates have years of at most four digits: libraries fail in different ways for others.
+_DAYS = (-719_528, 2_932_896)  # 0000-01-01 and 9999-12-31, counted from 1970-01-01
+_PER_DAY = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
 def columns_of(table: Any, names: list[str]) -> list[pl.Series]:
     """The columns of a table or of an array (M, N) as series of polars with these names."""
     import narwhals.stable.v1 as nw
+    import polars as pl
 
     if isinstance(table, np.ndarray):
         columns = [_series(name, table[:, j]) for j, name in enumerate(names)]
@@ -37,7 +42,19 @@ def columns_of(table: Any, names: list[str]) -> list[pl.Series]:
             raise ValueError(
                 f"column {column.name!r} contains infinity; use NaN for unknown numbers"
             )
+        unit = getattr(column.dtype, "time_unit", "ms")
+        if column.dtype in (pl.Date, pl.Datetime):
+            per_day = 1 if column.dtype == pl.Date else _PER_DAY[unit]
+            _check_days(column.name, (column.to_physical() // per_day).drop_nulls().to_numpy())
     return columns
+
+
+def _check_days(name: str, days: Array) -> None:
+    if len(days) and not (_DAYS[0] <= days.min() and days.max() <= _DAYS[1]):
+        raise ValueError(
+            f"column {name!r} contains dates that are not between the years 0 and 9999; use null "
+            "for unknown dates"
+        )
 
 
 def _of_narwhals(name: str, column: Any) -> pl.Series:
@@ -48,6 +65,8 @@ def _of_narwhals(name: str, column: Any) -> pl.Series:
         if native.dtype in (pl.Categorical, pl.Enum):
             native = native.cast(pl.String)
         return native.alias(name)
+    if getattr(column.dtype, "time_zone", None):  # the time that clocks showed there
+        column = column.dt.replace_time_zone(None)
     return _series(name, column.to_numpy())
 
 
@@ -56,7 +75,10 @@ def _series(name: str, cells: Array) -> pl.Series:
     import polars as pl
 
     if cells.dtype.kind in "biuf":
-        return pl.Series(name, np.ascontiguousarray(cells))
+        wide = cells.dtype.itemsize > 8  # more digits than polars has
+        return pl.Series(name, np.ascontiguousarray(cells, np.float64 if wide else None))
+    if cells.dtype.kind == "M":
+        _check_days(name, cells[~np.isnat(cells)].astype("M8[D]").astype(np.int64))
     if cells.dtype.kind in "mM":
         return pl.Series(name, cells.astype(f"{cells.dtype.kind}8[us]"))
     values = [None if is_missing(cell) else cell for cell in cells.tolist()]
@@ -64,13 +86,40 @@ def _series(name: str, cells: Array) -> pl.Series:
     if known and all(isinstance(value, bool) for value in known):
         return pl.Series(name, values, dtype=pl.Boolean)
     if all(isinstance(value, Real) for value in known):
-        numbers = [None if value is None else float(value) for value in values]
+        try:
+            numbers = [None if value is None else float(value) for value in values]
+        except OverflowError:
+            raise ValueError(
+                f"column {name!r} contains a number beyond {np.finfo(float).max:.2g}; treat the "
+                "column as a category, with its numbers as texts"
+            ) from None
         return pl.Series(name, numbers, dtype=pl.Float64)
     if all(isinstance(value, date) for value in known):
-        return pl.Series(name, values).cast(pl.Datetime("us"))
+        moments = [None if value is None else _moment(value) for value in values]
+        return pl.Series(name, moments, dtype=pl.Datetime("us"))
     if all(isinstance(value, time | timedelta) for value in known):
         return pl.Series(name, values)
-    return pl.Series(name, [None if v is None else str(v) for v in values], dtype=pl.String)
+    return pl.Series(name, [None if v is None else _text(v) for v in values], dtype=pl.String)
+
+
+def _moment(day: date) -> datetime:
+    """A date as its beginning; a time as clocks showed it."""
+    if isinstance(day, datetime):
+        return day.replace(tzinfo=None)
+    return datetime(day.year, day.month, day.day)
+
+
+def _text(cell: object) -> str:
+    """A cell as a text that UTF-8 can encode."""
+    if isinstance(cell, bytes):
+        return cell.decode("utf-8", "backslashreplace")
+    return str(cell).encode("utf-8", "backslashreplace").decode()
+
+
+def counts_up(numbers: Array) -> bool:
+    """Whether each number is one more than the number before."""
+    with np.errstate(over="ignore"):
+        return bool((np.diff(numbers) == 1).all())
 
 
 def without_blanks(column: pl.Series, words: CellWords) -> pl.Series:
@@ -116,8 +165,8 @@ def as_dates(column: pl.Series) -> pl.Series | None:
         return dates.cast(pl.Datetime("us"))
     if column.dtype != pl.String:
         return None
-    day = r"^\d{4}-\d{1,2}-\d{1,2}([ T]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?Z?)?$"
-    european = r"^\d{1,2}\.\d{1,2}\.\d{4}$"
+    day = r"^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?Z?)?$"
+    european = r"^[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}$"
     known = column.drop_nulls()
     if known.str.contains(european).all():
         dates = column.str.to_datetime("%d.%m.%Y", time_unit="us", strict=False)
@@ -140,10 +189,12 @@ def table_like(like: str, names: list[str], columns: list[list[object]], index: 
     if like in ("polars", "pyarrow"):
         import polars as pl
 
-        table = pl.DataFrame(
-            [pl.Series(n, c, strict=False) for n, c in zip(names, columns, strict=True)]
-        )
-        return table if like == "polars" else table.to_arrow()
+        if like == "polars":
+            return pl.DataFrame(
+                [pl.Series(n, c, strict=False) for n, c in zip(names, columns, strict=True)]
+            )
+        plain = pl.DataFrame([pl.Series(str(j), c, strict=False) for j, c in enumerate(columns)])
+        return plain.to_arrow().rename_columns(names)  # a NUL in a name is a panic
     if like == "pandas":
         import pandas as pd
 

@@ -9,21 +9,98 @@ of a cluster (`boolweave.distributed`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from boolweave.engine.kernels.variables import COARSE, FINE
 from boolweave.model.model import Model
 from boolweave.model.odds import HARD_BELIEF
+from boolweave.runtime.threads import balanced_runs
+from boolweave.runtime.types import Array, Floats
 
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+# A field is stored in bytes: 32 steps for a standard deviation, clipped at four of them.
+STEPS = 32
+LARGEST = 127
 
-    from boolweave.engine.field import Field
-    from boolweave.runtime.types import Array, Floats
+# Number of random numbers that are drawn at once.
+DRAWN_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class InitialBeliefs:
+    """Log-odds to be added to the beliefs of all variables, in whole steps: a field that fades.
+
+    Random first messages break the symmetry between factors. With damping λ, (1 − λ)^t of each
+    remains after t iterations; their sums over a row or a column, Gaussian for more than a few
+    entries, fade in the same way. So a field of one number for each variable does what two random
+    messages for each entry and factor would do, and integer messages, which cannot hold arbitrary
+    values, can start neutral. The same kind of field starts a run from approximately known factors.
+    """
+
+    rows: NDArray[np.int8]  # (M, K)
+    columns: NDArray[np.int8]  # (K, N)
+    row_step: float
+    column_step: float
+    least: float  # below this, in log-odds, it is dropped
+
+    @classmethod
+    def random(
+        cls,
+        shape: tuple[int, int],
+        n_components: int,
+        deviations: tuple[float, float],
+        least: float,
+        random: np.random.Generator,
+    ) -> InitialBeliefs:
+        """Gaussian numbers with the standard deviations of rows and of columns."""
+        rows = _gaussian((shape[0], n_components), random)
+        columns = _gaussian((n_components, shape[1]), random)
+        return cls(rows, columns, deviations[0] / STEPS, deviations[1] / STEPS, least)
+
+    @classmethod
+    def of_log_odds(cls, rows: Floats, columns: Floats, least: float) -> InitialBeliefs:
+        """Given log-odds (M, K) and (K, N), rounded to 127 steps on either side of 0."""
+        sides, steps = [], []
+        for odds in (rows, columns):
+            step = max(float(np.abs(odds).max(initial=0.0)), least) / LARGEST
+            sides.append(np.rint(odds / step).astype(np.int8))
+            steps.append(step)
+        return cls(sides[0], sides[1], steps[0], steps[1], least)
+
+    def of_rows(self, rows: slice) -> Floats:
+        """Log-odds of some rows, (rows, K)."""
+        return self.rows[rows] * np.float32(self.row_step)
+
+    def of_columns(self) -> Floats:
+        """Log-odds of the columns, (K, N)."""
+        return self.columns * np.float32(self.column_step)
+
+    def part(self, rows: slice) -> InitialBeliefs:
+        """The field of some rows, and of all columns."""
+        return replace(self, rows=self.rows[rows])
+
+    def faded(self, damping: float) -> InitialBeliefs | None:
+        """The field after one more iteration; None if it has faded away."""
+        kept = 1 - damping
+        row_step, column_step = kept * self.row_step, kept * self.column_step
+        if LARGEST * max(row_step, column_step) < self.least:
+            return None
+        return replace(self, row_step=row_step, column_step=column_step)
+
+
+def _gaussian(shape: tuple[int, int], random: np.random.Generator) -> NDArray[np.int8]:
+    """Standard normal numbers in steps; they do not depend on the size of the pieces."""
+    values = np.empty(shape[0] * shape[1], dtype=np.int8)
+    for first in range(0, len(values), DRAWN_AT_ONCE):
+        drawn = random.standard_normal(min(DRAWN_AT_ONCE, len(values) - first), dtype=np.float32)
+        drawn *= STEPS
+        np.clip(drawn, -LARGEST, LARGEST, out=drawn)
+        values[first : first + DRAWN_AT_ONCE] = np.rint(drawn)
+    return values.reshape(shape)
+
 
 Semiring = Literal["max-sum", "sum-product"]
 
@@ -73,7 +150,7 @@ class State:
     n_changed: tuple[int, int] = (0, 0)  # decoded bits of X and of Y that the last step changed
     # Sum-product: the sum of P(z = 1 | o) over the entries with L > 0, and with L < 0
     expected_ones: tuple[float, float] = (0.0, 0.0)
-    field: Field | None = None  # the remainder of the first beliefs
+    field: InitialBeliefs | None = None  # the remainder of the first beliefs
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +175,21 @@ class KeptBeliefs(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Footprint:
+    """Number of bytes that a back end takes for entries, messages and variables."""
+
+    # The two messages of an entry and factor: in max-sum, in sum-product, and in max-sum while they
+    # are created
+    max_sum: int
+    sum_product: int
+    start: int
+    entry: int  # an observed entry, in addition to its messages
+    # One entry of X or Y: beliefs, sums and bits; and more if priors are learned
+    variable: int
+    learned: int
+
+
 P = TypeVar("P", bound=Problem)
 
 
@@ -112,7 +204,7 @@ class Backend(Protocol[P]):
         """Make random messages, or neutral ones and a random field if they cannot be random."""
         ...
 
-    def start(self, problem: P, field: Field | None = None) -> State:
+    def start(self, problem: P, field: InitialBeliefs | None = None) -> State:
         """Make neutral messages; beliefs are the priors and the field."""
         ...
 
@@ -167,9 +259,7 @@ def split_rows(indptr: NDArray[np.int64], at_least: int = 1) -> list[tuple[int, 
     if n_blocks > 1:
         n_blocks += n_blocks % 2  # an even number, so that two threads end together
     n_blocks = min(max(1, n_blocks, n_entries // MAX_BLOCK, at_least), max(n_rows, 1))
-    targets = np.arange(1, n_blocks) * (n_entries / n_blocks)
-    cuts = [0, *(int(cut) for cut in np.searchsorted(indptr, targets)), n_rows]
-    return [(a, b) for a, b in pairwise(cuts) if b > a]
+    return [(run.start, run.stop) for run in balanced_runs(indptr, n_blocks)]
 
 
 def check_columns(n_columns: int) -> None:

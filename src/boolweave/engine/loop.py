@@ -6,18 +6,15 @@ A `Backend` does the steps; this module decides when to stop and which iterate t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from boolweave.data.observed import ObservedEntries
 from boolweave.engine.backend import AnyBackend, KeptBeliefs, Problem, State
 from boolweave.engine.result import Ending, Result
 from boolweave.model.odds import with_infinities
 from boolweave.runtime.checkpoint import Recorder
-
-if TYPE_CHECKING:
-    from boolweave.data.observed import ObservedEntries
-    from boolweave.runtime.progress import OnIteration
+from boolweave.runtime.progress import OnIteration
 
 # Minimum number of iterations of a run: with another model, or other first beliefs, it takes some
 # iterations before changes of messages show whether they have converged.
@@ -41,7 +38,9 @@ def converged(state: State, tol: float) -> bool:
     return state.field is None and state.residual <= tol
 
 
-def iterate(backend: AnyBackend, problem: Problem, at: Run, damping: float) -> None:
+def iterate(
+    backend: AnyBackend, problem: Problem, at: Run, damping: float, keep_last: bool = False
+) -> None:
     """Do one iteration, note how it went, and keep the beliefs if they are the best so far.
 
     Those of sum-product are marginals, of which the last are the best.
@@ -52,7 +51,7 @@ def iterate(backend: AnyBackend, problem: Problem, at: Run, damping: float) -> N
     at.residuals.append(state.residual)
     at.scores.append(score)
     at.changes.append(sum(state.n_changed))
-    if state.semiring == "sum-product" or score >= at.best_score:
+    if keep_last or state.semiring == "sum-product" or score >= at.best_score:
         before, at.best = at.best, None  # which Ctrl-C may leave half overwritten
         at.best = backend.keep_beliefs(problem, state, before)
         at.best_score = score
@@ -67,23 +66,25 @@ def run(
     damping: float = 0.4,
     max_iter: int = 200,
     tol: float = 1e-3,
+    keep_last: bool = False,
     on_iteration: OnIteration | None = None,
     recorder: Recorder | None = None,
 ) -> Result:
     """Iterate from `state` until convergence, `max_iter` iterations or Ctrl-C.
 
     Afterwards, `state` is that of the last iteration; the result holds the beliefs of the iterate
-    with the highest log-posterior (in sum-product, of the last one). `on_iteration` is called with
-    iteration, residual and log-posterior; the `recorder` may save after every iteration.
+    with the highest log-posterior; those of the last one in sum-product, or to `keep_last`.
+    `on_iteration` is called with iteration, residual and log-posterior; the `recorder` may save
+    after every iteration.
     """
     recorder = recorder or Recorder()
-    with recorder.frame("run", lambda: Run(state)) as at:
+    with recorder.frame("run", lambda: Run(state), Run) as at:
         state = at.state
         try:
             while len(at.scores) < max_iter and not (
                 len(at.scores) >= LEAST_ITERATIONS and converged(state, tol)
             ):
-                iterate(backend, problem, at, damping)
+                iterate(backend, problem, at, damping, keep_last)
                 if on_iteration is not None:
                     on_iteration(state.n_iter, state.residual, at.scores[-1])
                 recorder.save_if_due()

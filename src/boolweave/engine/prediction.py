@@ -1,29 +1,41 @@
-"""Predictions from the log-odds of two factors: P(z = 1) and decoded values of entries.
+"""Predictions from the log-odds of two factors, and the factors of new rows.
 
 Row log-odds are (M, K) and column log-odds (K, N) throughout. Work and memory are proportional to
-the entries asked for, not to the matrix: probabilities are computed for some rows and columns at a
-time.
+the entries asked for, not to the matrix: rows are processed in pieces, and only the answer of a
+piece is kept. The answer of a new row does not depend on other rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from boolweave.data.observations import ENTRIES_PER_CHUNK, Observations
 from boolweave.data.ones import SparseObservations
-from boolweave.engine.kernels import predicting, variables
+from boolweave.engine.kernels import folding_in, max_sum, predicting, variables
 from boolweave.engine.kernels.groups import Block
 from boolweave.engine.zeros import tiles
-from boolweave.model.odds import sigmoid
+from boolweave.model.model import evidence_of
+from boolweave.model.odds import sigmoid, with_infinities
+from boolweave.model.products import boolean_product
+from boolweave.runtime.storage import release_pages
+from boolweave.runtime.threads import run_all, threads
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
+    from scipy.sparse import csr_array
 
-    from boolweave.data.observations import Observations
+    from boolweave.data.ones import Cells, SparseObservations
+    from boolweave.engine.result import Kind, Result
+    from boolweave.model.model import Model
     from boolweave.model.products import Product
     from boolweave.runtime.types import Array, Floats, Integers
+
+    Answer: TypeAlias = tuple[NDArray[np.uint8], Floats]
 
 # Number of values that are computed at a time, each with a few times 8 bytes of scratch memory.
 VALUES_AT_A_TIME = 1 << 16
@@ -47,10 +59,8 @@ def latent_at(
             column = np.arange(stop - start)
         else:
             y, column = all_columns, np.asarray(columns[start:stop], dtype=np.int64)
-        predicting.chances_of_pairs(
-            product == "xor", np.cumsum(begins) - 1, column, by_row(row_log_odds[here], marginal),
-            y, out[start:stop],
-        )  # fmt: skip
+        row, x = np.cumsum(begins) - 1, by_row(row_log_odds[here], marginal)
+        predicting.chances_of_pairs(product == "xor", row, column, x, y, out[start:stop])
     return out
 
 
@@ -99,8 +109,8 @@ def counts(
                 block = Block(None, start, indptr[start : stop + 1] - indptr[start], *own)
                 covered += variables.count_covered(True if xor else None, block, x, y)
     ones = observations.n_ones
-    seen = np.array([observations.n_observed - ones, ones])
-    return np.stack([seen - covered, covered], axis=1)
+    of_value = np.array([observations.n_observed - ones, ones])
+    return np.stack([of_value - covered, covered], axis=1)
 
 
 # ---------------------------------------------------------------- rows and columns, in pieces
@@ -135,3 +145,319 @@ def words_of(log_odds: Floats) -> NDArray[np.uint64]:
         bits = np.packbits(log_odds[start:stop] > 0, axis=1)
         packed[start:stop, : bits.shape[1]] = bits
     return packed.view(np.uint64)
+
+
+# ---------------------------------------------------------------- new rows
+
+Found = TypeVar("Found")
+
+# Number of rows that are processed at a time if their zeros are not listed.
+ROWS = 2048
+
+# To score predictions, the entries of a row are distributed in turn over this many parts, and each
+# part is predicted from the others.
+N_PARTS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class FixedColumns:
+    """A column factor that is held fixed while rows are decoded.
+
+    Attributes
+    ----------
+    model : Model
+        Product, channel and row prior of the rows.
+    log_odds : (K, N) array
+        Log-odds of the column factor.
+    marginal : bool
+        Whether these are marginals; then the log-odds of rows are marginals, too. If not, the
+        decoded factor is used, and the log-odds of rows are beliefs of max-sum.
+    damping : float
+    """
+
+    model: Model
+    log_odds: Floats
+    marginal: bool = False
+    damping: float = 0.4
+
+    @cached_property
+    def bits(self) -> NDArray[np.uint8]:
+        """The decoded column factor, (N, K)."""
+        return np.ascontiguousarray(self.log_odds.T > 0, dtype=np.uint8)
+
+    @cached_property
+    def chance(self) -> NDArray[np.float64]:
+        """P(y = 1), (N, K)."""
+        return by_column(self.log_odds)
+
+    def decode(self, piece: Observations, rows: slice, all_priors: Floats) -> Answer:
+        """Factors and log-odds of the rows of a piece, given their slice and all priors."""
+        model = self.model
+        channel = model.channel.of_rows(rows, len(all_priors))
+        model = replace(model, channel=channel)
+        indptr, columns, evidence, _ = evidence_of(piece, model, rows.start)
+        prior = np.ascontiguousarray(all_priors[rows])
+        entries = model.product == "xor", max_sum.Entries(indptr, columns, evidence), prior
+        belief = np.empty_like(prior)
+        folding_in.max_sum(*entries, self.bits, self.damping, belief)
+        bits = (belief > 0).astype(np.uint8)
+        folding_in.improve_rows(*entries, self.bits, bits)
+        if self.marginal:
+            folding_in.sum_product(*entries, self.chance, self.damping, bits, belief)
+        return bits, with_infinities(belief)
+
+    def decode_sparse(self, piece: SparseObservations, prior: Floats) -> Answer:
+        """The same for rows whose zeros are not listed; only zeros that factors reach count.
+
+        prior (rows, K): log-odds of these rows.
+        """
+        evidence = self.model.channel.evidence_by_value()
+        reach = self.chance >= tiles.NEGLIGIBLE if self.marginal else None
+        some, possible = with_some_zeros(piece, self.bits, evidence, prior, reach)
+        bits, odds = self.decode(some, slice(0, piece.n_rows), prior)
+        return bits & possible, np.where(possible, odds, -np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldIn:
+    """Inference of new rows from a result, each only from its own entries.
+
+    Attributes
+    ----------
+    result : Result
+        Its column factor is held fixed. The prior of new rows is the mean of its row priors.
+    damping : float
+    n_jobs : int, optional
+        Number of threads.
+    """
+
+    result: Result
+    damping: float = 0.4
+    n_jobs: int | None = None
+
+    def transform(
+        self, observations: Observations | SparseObservations, row_prior: ArrayLike | None = None
+    ) -> NDArray[np.uint8]:
+        """Row factors, (rows, K); their prior may be given."""
+        fixed = self._columns(False, row_prior)
+        if not isinstance(observations, SparseObservations):
+            return fold_in(observations, fixed, self.n_jobs)[0]
+        prior = fixed.model.prior_log_odds(observations.shape)[0]
+        bits = np.empty(prior.shape, dtype=np.uint8)
+
+        def one_piece(rows: slice, piece: SparseObservations) -> None:
+            bits[rows] = fixed.decode_sparse(piece, prior[rows])[0]
+
+        _each_piece(one_piece, observations, fixed.model, self.n_jobs)
+        return bits
+
+    def predict(self, observations: Observations) -> NDArray[np.uint8]:
+        """Decoded values of all entries, (rows, N)."""
+        result = self.result
+        bits, odds = fold_in(observations, self._columns(result.marginal), self.n_jobs)
+        if not result.marginal:
+            return boolean_product(bits, result.Y, result.model.product)
+        return replace(result, observations=observations, row_log_odds=odds).Z
+
+    def predict_proba(self, observations: Observations, kind: Kind = "observed") -> Floats:
+        """P(o = 1), or P(z = 1) if `kind` is "latent", of all entries, (rows, N)."""
+        return self.of_rows(observations).probability_matrix(kind)
+
+    def of_rows(self, observations: Observations) -> Result:
+        """A result for these rows, which predicts and explains them like those of the fit."""
+        fixed = self._columns(self.result.marginal)
+        odds = fold_in(observations, fixed, self.n_jobs)[1]
+        return replace(self.result, model=fixed.model, observations=observations, row_log_odds=odds)
+
+    def score(self, observations: Observations | SparseObservations) -> float:
+        """Fraction of the entries that are predicted correctly from the others of their row."""
+        if observations.n_observed == 0:
+            raise ValueError("score needs at least one observed entry, got none")
+        right = n_right(observations, self._columns(self.result.marginal), self.n_jobs)
+        return right / observations.n_observed
+
+    def _columns(self, marginal: bool, row_prior: ArrayLike | None = None) -> FixedColumns:
+        model = self.result.model
+        if row_prior is None:
+            row_prior = np.asarray(model.row_prior)
+            row_prior = row_prior.mean(axis=0) if row_prior.ndim == 2 else row_prior
+        of_rows = replace(model, row_prior=row_prior)
+        return FixedColumns(of_rows, self.result.column_log_odds, marginal, self.damping)
+
+
+def fold_in(observations: Observations, fixed: FixedColumns, n_jobs: int | None = None) -> Answer:
+    """Row factors and their log-odds, (M, K) each, every row only from its own entries.
+
+    The factors are found by max-sum from a neutral start, in which equal claims of two factors stay
+    equal; then flips of single bits, as long as the log-posterior rises, decide between them.
+    Marginals, if asked for, are computed by sum-product, which begins at these factors.
+    """
+    prior = fixed.model.prior_log_odds(observations.shape)[0]
+    bits, odds = np.empty(prior.shape, dtype=np.uint8), np.empty(prior.shape)
+
+    def one_piece(rows: slice, piece: Observations) -> None:
+        bits[rows], odds[rows] = fixed.decode(piece, rows, prior)
+
+    _each_piece(one_piece, observations, fixed.model, n_jobs)
+    return bits, odds
+
+
+def _n_right_of_sparse(
+    observations: SparseObservations, fixed: FixedColumns, n_jobs: int | None
+) -> int:
+    """`n_right` of rows whose zeros are not listed.
+
+    Cells are distributed by their columns, including missing ones. Only zeros that factors reach
+    are examined, so that the work is proportional to the ones and the cells of tiles.
+    """
+    prior = fixed.model.prior_log_odds(observations.shape)[0]
+    parts = []
+    for part in range(min(N_PARTS, observations.n_columns)):
+        hidden = np.arange(observations.n_columns) % N_PARTS == part
+        kept = replace(fixed, log_odds=fixed.log_odds[:, ~hidden])
+        parts.append((hidden, kept, np.ascontiguousarray(fixed.log_odds[:, hidden])))
+
+    def one_piece(rows: slice, piece: SparseObservations) -> int:
+        right = 0
+        for hidden, kept, judged in parts:
+            bits, odds = kept.decode_sparse(piece.some_columns(~hidden), prior[rows])
+            odds = odds if fixed.marginal else np.where(bits, 1.0, -1.0)
+            hidden_piece = piece.some_columns(hidden)
+            right += int(np.trace(tiles.counts(odds, judged, hidden_piece, fixed.marginal)))
+        return right
+
+    return sum(_each_piece(one_piece, observations, fixed.model, n_jobs))
+
+
+def n_right(
+    observations: Observations | SparseObservations, fixed: FixedColumns, n_jobs: int | None = None
+) -> int:
+    """Count the entries that are predicted correctly from the others of their row.
+
+    The entries of a row are distributed in turn, in the order of columns, over `N_PARTS` parts.
+    Each part is hidden once, and predicted from the rest. For a row with one entry, only the prior
+    is known.
+    """
+    if isinstance(observations, SparseObservations):
+        return _n_right_of_sparse(observations, fixed, n_jobs)
+    prior = fixed.model.prior_log_odds(observations.shape)[0]
+
+    def one_piece(rows: slice, piece: Observations) -> int:
+        number = np.arange(piece.n_observed) - piece.indptr[piece.rows_of_entries()]
+        right = 0
+        for part in range(N_PARTS):
+            kept, row, column, value = piece.split(number % N_PARTS == part)
+            if len(value):
+                bits, odds = fixed.decode(kept, rows, prior)
+                factors = odds if fixed.marginal else bits, fixed.log_odds
+                latent = latent_at(*factors, row, column, fixed.model.product, fixed.marginal)
+                right += int(np.sum((latent > 0.5) == value))
+        return right
+
+    return sum(_each_piece(one_piece, observations, fixed.model, n_jobs))
+
+
+def _each_piece(
+    function: Callable[[slice, Any], Found],
+    observations: Observations | SparseObservations,
+    model: Model,
+    n_jobs: int | None,
+) -> list[Found]:
+    """`function` of every piece of rows, in their order."""
+    n_known = model.channel.n_rows
+    if n_known not in (None, observations.n_rows):
+        raise ValueError(
+            f"the channel has probabilities for each of {n_known} rows, and got "
+            f"{observations.n_rows} rows, for which it has none; pass the rows of the fit, or fit "
+            "with a channel that is the same for all rows"
+        )
+    model.channel.broadcasts_to(observations.shape)
+
+    def of_piece(rows: slice) -> Found:
+        if isinstance(observations, SparseObservations):
+            return function(rows, observations.some_rows(rows))
+        answer = function(rows, observations.take_rows(rows))
+        entries = slice(*observations.indptr[[rows.start, rows.stop]])
+        for array in (observations.indices, observations.values):
+            release_pages(array[entries])
+        return answer
+
+    with threads(n_jobs) as pool:
+        return list(run_all(pool, of_piece, _pieces(observations, model)))
+
+
+def _pieces(observations: Observations | SparseObservations, model: Model) -> Iterator[slice]:
+    """Runs of at least one row with few enough entries and variables."""
+    n_rows, n_columns = observations.shape
+    if isinstance(observations, SparseObservations):
+        for start in range(0, n_rows, ROWS):
+            yield slice(start, min(start + ROWS, n_rows))
+        return
+    # If missing entries are evidence, they count as entries, too.
+    per_row = 1 if model.channel.missing_given_zero is None else n_columns
+    most_rows = max(1, ENTRIES_PER_CHUNK // max(1, per_row, model.n_components))
+    start = 0
+    while start < n_rows:
+        enough = observations.indptr[start] + ENTRIES_PER_CHUNK
+        stop = int(np.searchsorted(observations.indptr, enough, side="right")) - 1
+        stop = min(max(stop, start + 1), start + most_rows, n_rows)
+        yield slice(start, stop)
+        start = stop
+
+
+# A row may have a factor if its ones outweigh this fraction of its zeros: other factors may cover
+# some of the zeros.
+SHARE_OF_ZEROS = 0.5
+
+
+def with_some_zeros(
+    observations: SparseObservations, bits: NDArray[np.uint8], evidence: tuple[float, float],
+    prior: Floats, reach: NDArray[np.bool_] | None = None,
+) -> tuple[Observations, NDArray[np.bool_]]:  # fmt: skip
+    """The ones of all rows, and those zeros that are evidence against factors a row may have.
+
+    Parameters
+    ----------
+    observations : SparseObservations, (M, N)
+    bits : (N, K) array
+        The column factor.
+    evidence : (float, float)
+        L of a zero and of a one.
+    prior : (M, K) array
+        Log-odds of the rows.
+    reach : (N, K) array of bool, optional
+        The columns whose zeros count; by default, those of the column factor.
+
+    Returns
+    -------
+    observations : Observations, (M, N)
+    possible : (M, K) array of bool
+        The factors that each row may have. The others must be excluded, because the zeros that are
+        evidence against them are left out.
+    """
+    from scipy.sparse import csr_array
+
+    factors = csr_array(bits.astype(np.int32))
+    hits = (_matrix(observations.ones, observations.n_columns) @ factors).toarray()
+    misses = bits.sum(axis=0, dtype=np.int64) - hits
+    possible = evidence[1] * hits + SHARE_OF_ZEROS * evidence[0] * misses + prior > 0
+    whose = factors if reach is None else csr_array(reach.astype(np.int32))
+    covered = csr_array(possible.astype(np.int32)) @ whose.T
+    covered.data[:] = 1
+    # 1: a zero; 2, 3: a one; 4, 5: missing
+    codes = covered + 2 * _matrix(observations.ones, observations.n_columns)
+    if len(observations.holes):
+        codes = codes + 4 * _matrix(observations.holes, observations.n_columns)
+    codes = csr_array(codes)
+    codes.sort_indices()
+    there = codes.data < 4
+    indptr = np.concatenate([[0], np.cumsum(there)])[codes.indptr]
+    values = (codes.data[there] >= 2).astype(np.uint8)
+    return Observations(observations.shape, indptr, codes.indices[there], values), possible
+
+
+def _matrix(cells: Cells, n_columns: int) -> csr_array:
+    from scipy.sparse import csr_array
+
+    ones = np.ones(len(cells), dtype=np.int32)
+    return csr_array((ones, cells.columns, cells.indptr), shape=(len(cells.indptr) - 1, n_columns))

@@ -1,35 +1,32 @@
-"""The result of a run, and its predictions of the entries of the matrix."""
+"""The result of a run, its predictions of entries, and the order of its factors."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from boolweave.data.frames import polars_table
+from boolweave.data.frames import Frame, polars_table
 from boolweave.data.labels import name_of
-from boolweave.data.ones import SparseObservations
+from boolweave.data.observed import ObservedEntries
 from boolweave.engine import prediction
-from boolweave.engine.fold_in import FoldIn
-from boolweave.engine.ordering import factor_order
+from boolweave.engine.prediction import FoldIn
 from boolweave.model.model import Model, differ_by_factor
 from boolweave.model.odds import sigmoid
 from boolweave.model.products import boolean_product
+from boolweave.runtime.types import Array, Floats, Integers
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+Bits: TypeAlias = NDArray[np.uint8]
+Kind: TypeAlias = Literal["observed", "latent"]
 
-    from numpy.typing import ArrayLike, NDArray
 
-    from boolweave.data.frames import Frame
-    from boolweave.data.observed import ObservedEntries
-    from boolweave.runtime.types import Array, Floats, Integers
-
-    Bits: TypeAlias = NDArray[np.uint8]
-    Kind: TypeAlias = Literal["observed", "latent"]
+# Log-odds of the members of a factor that has none.
+EMPTY = 30.0
 
 
 class Ending(StrEnum):
@@ -128,7 +125,7 @@ class Result:
     @property
     def zeros(self) -> Literal["exact", "collective"]:
         """How observed zeros were treated: one by one, or all of a row at once."""
-        return "collective" if isinstance(self.observations, SparseObservations) else "exact"
+        return self.observations.zeros
 
     def as_interrupted(self) -> Result:
         """The same result, marked as interrupted by Ctrl-C."""
@@ -167,8 +164,8 @@ class Result:
     @property
     def completed(self) -> Bits:
         """The observed values, and Z for missing entries, (M, N)."""
-        filled, seen = self.Z, self.observations.to_local()
-        filled[seen.rows_of_entries(), seen.indices] = seen.values
+        filled, observations = self.Z, self.observations.to_local()
+        filled[observations.rows_of_entries(), observations.indices] = observations.values
         return filled
 
     def _filled(self, pieces: Iterator[tuple[slice, Array]], dtype: type[np.generic]) -> Array:
@@ -181,8 +178,8 @@ class Result:
 
     def predict(self, rows: Integers, columns: Integers) -> Bits:
         """The decoded value at pairs of rows and columns, (n,)."""
-        how = self.model.product, self.marginal
-        latent = prediction.latent_at(*self._factors, rows, columns, *how)
+        setting = self.model.product, self.marginal
+        latent = prediction.latent_at(*self._factors, rows, columns, *setting)
         return (latent > 0.5).astype(np.uint8)
 
     def predict_proba(
@@ -194,8 +191,8 @@ class Result:
 
     def predict_rows(self) -> Iterator[tuple[slice, Bits]]:
         """Decoded values of all entries, in pieces: a slice of the rows, and (some, N) values."""
-        how = self.model.product, self.marginal
-        for some, latent in prediction.latent_rows(*self._factors, *how):
+        setting = self.model.product, self.marginal
+        for some, latent in prediction.latent_rows(*self._factors, *setting):
             yield some, (latent > 0.5).astype(np.uint8)
 
     def predict_proba_rows(
@@ -293,9 +290,11 @@ class Result:
     def counts(self, observations: ObservedEntries) -> NDArray[np.int64]:
         """Count entries by observed value (first axis) and value of `Z` (second axis): (2, 2)."""
         count = partial(
-            prediction.counts, column_log_odds=self.column_log_odds, product=self.model.product,
+            prediction.counts,
+            column_log_odds=self.column_log_odds,
+            product=self.model.product,
             marginal=self.marginal,
-        )  # fmt: skip
+        )
         return observations.sum_over_rows(count, self.row_log_odds)
 
     def decoded_counts(self, observations: ObservedEntries) -> NDArray[np.int64]:
@@ -321,6 +320,19 @@ class Result:
             redundancy=None if self.redundancy is None else self.redundancy[chosen],
         )
 
+    def with_empty_factors(self, n_components: int) -> Result:
+        """The same with as many factors, those that it does not have yet being empty."""
+        n_more = n_components - self.model.n_components
+        if n_more <= 0:
+            return self
+        last = self.model.n_components - 1
+        padded = self.with_factors([*range(last + 1), *[last] * n_more])
+        padded.row_log_odds[:, last + 1 :] = -EMPTY
+        padded.column_log_odds[last + 1 :] = -EMPTY
+        if padded.stability is not None:
+            padded.stability[last + 1 :] = 0
+        return padded
+
 
 def numbered(result: Result, row_prior: Any = None, column_prior: Any = None) -> Result:
     """The result with its factors in the order of their numbers: the largest tile first.
@@ -332,3 +344,46 @@ def numbered(result: Result, row_prior: Any = None, column_prior: Any = None) ->
         return result
     order = factor_order(result.X, result.Y)
     return result if (np.diff(order) > 0).all() else result.with_factors(order)
+
+
+def factor_order(X: ArrayLike, Y: ArrayLike) -> NDArray[np.intp]:
+    """Factors by the size of their tiles, the largest first, shape (K,).
+
+    Parameters
+    ----------
+    X, Y : arrays of shape (M, K) and (K, N)
+        The factors, zeros and ones.
+    """
+    size = np.asarray(X, dtype=np.int64).sum(axis=0) * np.asarray(Y, dtype=np.int64).sum(axis=1)
+    return np.argsort(-size, kind="stable")
+
+
+def tile_order(members: ArrayLike, weight: ArrayLike | None = None) -> NDArray[np.intp]:
+    """An order of items in which those with the same factors are next to each other.
+
+    Memberships are sorted as a reflected Gray code, in which neighbours differ little: the first
+    and the second factor become one run each, the third at most two.
+
+    Parameters
+    ----------
+    members : array of shape (n, K)
+        Whether an item belongs to a factor, with the columns in order of importance.
+    weight : array of shape (n,), optional
+        Among items with the same factors, those with larger weights come first.
+
+    Returns
+    -------
+    array of shape (n,)
+
+    Examples
+    --------
+    >>> tile_order([[0, 1], [1, 0], [1, 1], [0, 0]]).tolist()
+    [1, 2, 0, 3]
+    """
+    bits = np.asarray(members, dtype=np.uint8)
+    n = len(bits)
+    last = np.zeros(n) if weight is None else -np.asarray(weight, dtype=np.float64)
+    # The bits of the rank of a word in the Gray code are the running XOR of the bits of the word.
+    # Here ones come first: 1 - rank bit sorts in the reverse order of the code.
+    rank = 1 - np.bitwise_xor.accumulate(bits, axis=1)
+    return np.lexsort((last, *rank.T[::-1]))

@@ -2,7 +2,7 @@
 
 How factors are found is not here but in `fit` and `search`. The functions and the command line,
 which call the estimator, are elsewhere, too. Start reading at `BooleanMatrixFactorization.fit` in
-`factorization.py`; `fitted.py` has what a model can do after its fit.
+`factorization.py`.
 """
 
 from boolweave.estimator.factorization import BooleanMatrixFactorization

@@ -1,48 +1,364 @@
-"""`BooleanMatrixFactorization`: its parameters, and the call of a fit."""
+"""`BooleanMatrixFactorization`: its parameters, the call of a fit, and the methods of a model."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
+from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from boolweave import cautions
-from boolweave.data.frames import Frame
-from boolweave.engine.result import Ending, numbered
+from boolweave import cautions, plot, recommend, saving
+from boolweave.data.convert import is_sparse
+from boolweave.data.frames import Frame, is_matrix, like
+from boolweave.data.labels import check_order, name_of, pairs
+from boolweave.data.observations import Absent, Observations
+from boolweave.data.observed import ObservedEntries
+from boolweave.data.ones import SparseObservations
+from boolweave.data.splits import Entries
+from boolweave.engine.prediction import FoldIn
+from boolweave.engine.result import Ending, Kind, Result, numbered
 from boolweave.estimator import fewest_errors
-from boolweave.estimator.fitted import FittedFactorization, with_local_entries
 from boolweave.estimator.parameters import (
     CONSTRAINTS,
     Constraints,
+    bytes_allowed,
     check_fit_parameters,
+    check_method,
     check_objective,
+    collective,
+    most_useful,
     settings_of,
 )
-from boolweave.fit import learn, rank
-from boolweave.fit.resuming import whole_number
-from boolweave.runtime.checkpoint import Recorder
+from boolweave.fit import learn, memory, rank
+from boolweave.fit.settings import Settings
+from boolweave.fit.stages import BackendFactory
+from boolweave.metrics import accuracy
+from boolweave.model.channel import Channel
+from boolweave.model.odds import sigmoid
+from boolweave.model.products import Product, boolean_product
+from boolweave.recommend import Explanation, FactorExplainer
+from boolweave.runtime.checkpoint import Checkpoint, Recorder, WholeNumber
 from boolweave.runtime.progress import Deadline, progress
+from boolweave.runtime.types import Floats
+from boolweave.search.result import FoldInOfFewestErrors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from matplotlib.figure import Figure
 
-    from numpy.typing import ArrayLike, NDArray
-
-    from boolweave.data.observed import ObservedEntries
-    from boolweave.engine.result import Result
-    from boolweave.fit.machine import Machine
-    from boolweave.fit.settings import Settings
-    from boolweave.model.channel import Channel
-    from boolweave.runtime.checkpoint import Checkpoint
-
-    # The result, how its rank was chosen, and how many useless factors were dropped.
-    Found: TypeAlias = tuple[Result, rank.RankSelection | None, int]
+# The result, how its rank was chosen, and how many useless factors were dropped.
+Found: TypeAlias = tuple[Result, rank.RankSelection | None, int]
 
 
+def _view(name: str) -> Any:
+    """A property that shows an attribute of the result."""
+    return property(attrgetter(f"result_.{name}"))
+
+
+class FittedFactorization(recommend.RecommenderMixin, TransformerMixin, BaseEstimator):
+    """The methods and attributes of a factorization that need its result."""
+
+    result_: Result
+    absent: Absent
+    damping: float
+    n_jobs: int | None
+    max_memory: int | str | None
+    false_one_weight: float
+    zeros: Literal["auto", "exact", "collective"]
+    objective: Literal["posterior", "errors"]
+    product: Product
+    noise: float | Channel | Literal["learn"] | None
+    _frame: Frame | None = None
+
+    # ------------------------------------------------------------ views on the result
+
+    components_: NDArray[np.uint8] = _view("Y")
+    row_factors_: NDArray[np.uint8] = _view("X")
+    row_log_odds_: Floats = _view("row_log_odds")
+    column_log_odds_: Floats = _view("column_log_odds")
+    marginal_: bool = _view("marginal")
+    noise_: Channel = _view("model.channel")
+    n_iter_: int = _view("n_iter")
+    converged_: bool = _view("converged")
+    interrupted_: bool = _view("interrupted")
+    history_: dict[str, NDArray[np.float64]] = _view("history")
+    log_posterior_: float = _view("log_posterior")
+    # Their types depend on the data and the parameters.
+    observations_: Any = _view("observations")
+    row_prior_: Any = _view("model.row_prior")
+    column_prior_: Any = _view("model.column_prior")
+    factor_stability_: Any = _view("stability")
+    error_: Any = _view("cost")
+    error_bound_: Any = _view("bound")
+    redundancy_: Any = _view("redundancy")
+
+    # ------------------------------------------------------------ input data
+
+    def _converted(self, X: Any) -> ObservedEntries:
+        if not collective(self, X):
+            seen = X.to_local() if isinstance(X, SparseObservations) else X
+            return Observations.from_data(seen, absent=self.absent)
+        if isinstance(X, SparseObservations):
+            return X
+        if is_sparse(X):
+            return SparseObservations.from_sparse(X)
+        return SparseObservations.from_observations(Observations.from_data(X))
+
+    def _observe(self, X: Any, *, reset: bool) -> ObservedEntries:
+        """Convert input and check it."""
+        observations = self._converted(X)
+        check_input(self, X, observations, reset=reset)
+        return observations
+
+    # ------------------------------------------------------------ answers
+
+    def transform(self, X: Any) -> NDArray[np.uint8]:
+        """Find the row factors of new rows for fixed components.
+
+        Each row is decoded only from its own entries, so that equal rows get equal factors. With
+        objective="errors", the factors of a row are those with the smallest error in the row.
+
+        Parameters
+        ----------
+        X : as in `fit`, shape (rows, N)
+            New rows. A prior that differs from row to row, given or learned, is replaced by its
+            mean.
+
+        Returns
+        -------
+        (rows, K) array of uint8
+        """
+        return self._fold_in.transform(with_local_entries(self._observe(X, reset=False)))
+
+    def _new_rows(self, X: Any, itemsize: int = 0, answer: str = "") -> Observations:
+        """Check new rows; raise MemoryError if the answer (itemsize bytes each) is too large."""
+        observations = self._observe(X, reset=False).to_local()
+        if answer:
+            most = bytes_allowed(self.max_memory)
+            remedy = "pass fewer rows at a time, or pairs of rows and columns"
+            memory.check_answer(observations.shape, itemsize, answer, remedy, most)
+        return observations
+
+    @property
+    def _fold_in(self) -> FoldIn:
+        check_is_fitted(self)
+        if self.result_.cost is not None:
+            return FoldInOfFewestErrors(
+                self.result_, n_jobs=self.n_jobs, false_one_weight=self.false_one_weight
+            )
+        return self.result_.fold_in(self.damping, self.n_jobs)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the columns of `transform`: factor1, factor2 and so on."""
+        check_is_fitted(self)
+        return np.array([f"factor{k + 1}" for k in range(len(self.components_))], dtype=object)
+
+    def inverse_transform(self, X: ArrayLike) -> NDArray[np.uint8]:
+        """Compute the Boolean product of row factors and the components.
+
+        Parameters
+        ----------
+        X : (rows, K) array of 0 and 1
+            Row factors, as `transform` returns them.
+
+        Returns
+        -------
+        (rows, N) array of uint8
+        """
+        check_is_fitted(self)
+        return boolean_product(X, self.components_, self.result_.model.product)
+
+    def predict(self, rows: Any, cols: Any = None) -> Any:
+        """Decode entries of the true matrix.
+
+        Parameters
+        ----------
+        rows, cols : arrays of the same length, or of shapes that broadcast
+            Pairs of positions, or of labels if the fitted data had labels. Without `cols`, `rows`
+            is a matrix as in `transform`, whose rows are folded in, and all of its entries are
+            decoded.
+
+        Returns
+        -------
+        array of uint8
+            The shape is (len,), or that to which `rows` and `cols` broadcast; the result is a
+            series if `rows` is one. Without `cols`, the shape is (rows, N), and the result has the
+            form of the input table.
+        """
+        check_is_fitted(self)
+        if cols is None:
+            seen = self._new_rows(rows, 1, "the decoded matrix")
+            return _in_form_of(rows, self._fold_in.predict(seen), seen)
+        m, n = pairs(rows, cols, self.observations_)
+        return like(rows, self.result_.predict(m.ravel(), n.ravel()).reshape(m.shape), "value")
+
+    def predict_proba(self, rows: Any, cols: Any = None, kind: Kind = "observed") -> Any:
+        """Compute the probability of a one.
+
+        Parameters
+        ----------
+        rows, cols : arrays of the same length, or of shapes that broadcast
+            As in `predict`.
+        kind : {"observed", "latent"}
+            "observed": P(o = 1), that a one would be observed through the channel; "latent":
+            P(z = 1), that the true matrix has a one.
+
+        Returns
+        -------
+        array
+            The shape and the form are those of `predict`.
+        """
+        if kind not in ("observed", "latent"):
+            raise ValueError(f'kind must be "observed" or "latent", got {kind!r}')
+        check_is_fitted(self)
+        if cols is None:
+            seen = self._new_rows(rows, 8, "the matrix of probabilities")
+            return _in_form_of(rows, self._fold_in.predict_proba(seen, kind), seen)
+        m, n = pairs(rows, cols, self.observations_)
+        chance = self.result_.predict_proba(m.ravel(), n.ravel(), kind)
+        return like(rows, chance.reshape(m.shape), "probability")
+
+    def explain(self, row: Any, col: Any, **words: str) -> Explanation:
+        """Explain which factors make an entry a one, with their members by name.
+
+        Parameters
+        ----------
+        row, col : position, or label if the fitted data had labels
+            The row may also be a matrix of one row as in `transform`, which is folded in.
+        **words
+            The words of the sentences: `verb` is the verb between a row and a column where there is
+            a one ("has"), and `rows` and `columns` are nouns for these ("rows", "columns").
+
+        Returns
+        -------
+        Explanation
+        """
+        found: Explanation = self._explain(row, col, words)
+        return found
+
+    def members(self, *, full: bool = False) -> Any:
+        """List the members of all factors in a table with one line for each member.
+
+        Parameters
+        ----------
+        full : bool
+            Whether there is a line for every row and column, with a column `member` of 0 and 1.
+
+        Returns
+        -------
+        DataFrame
+            A table with the columns factor (from 1), axis ("row" or "column"), label and
+            probability. It belongs to the library of the fitted table, or to polars.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> from boolweave import BooleanMatrixFactorization
+        >>> likes = pandas.DataFrame([[1, 1, 0], [1, 1, 0], [0, 0, 0]], index=["Ann", "Bo", "Cy"])
+        >>> model = BooleanMatrixFactorization(1, random_state=0, objective="errors").fit(likes)
+        >>> model.members().query("axis == 'row'").label.tolist()
+        ['Ann', 'Bo']
+        """
+        check_is_fitted(self)
+        return self.result_.members(full=full, frame=self._frame)
+
+    def plot(
+        self, what: Literal["matrix", "factors", "curve"] = "matrix",
+        path: str | Path | None = None,
+    ) -> Figure:  # fmt: skip
+        """Draw the result (needs matplotlib).
+
+        Parameters
+        ----------
+        what : {"matrix", "factors", "curve"}
+            "matrix" shows the table and its reconstruction, in an order in which factors are tiles.
+            "factors" shows which rows and columns belong to which factor, by name, with their
+            probabilities. "curve" shows how the number of factors was chosen, or, if it was given,
+            the progress of the run.
+        path : path, optional
+            File of the picture: .png, .svg or .pdf.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        check_is_fitted(self)
+        kinds = {"matrix": _matrix, "factors": _factors, "curve": _curve}
+        return plot.draw_kind(kinds, self, what, path)
+
+    def _explainer(self, rows: Any, words: dict[str, str]) -> tuple[FactorExplainer, Frame | None]:
+        """An explainer of rows of the fit or of new rows, and the form of its tables."""
+        check_is_fitted(self)
+        chosen = recommend.Words(**words)
+        if not is_matrix(rows):
+            return recommend.FactorExplainer(self.result_, chosen), self._frame
+        new = self._result_of(rows)
+        return recommend.FactorExplainer(new, chosen, self.result_), Frame.of(rows)
+
+    def _result_of(self, X: Any) -> Result:
+        """Fold in new rows; their columns have the labels of the fit."""
+        given: Any = self._observe(X, reset=False)
+        seen = replace(given, column_labels=self.observations_.column_labels)
+        found = self._fold_in.of_rows(seen.to_local())
+        # If zeros are not listed, they are the entries that may become ones.
+        return replace(found, observations=seen) if isinstance(seen, SparseObservations) else found
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Compute the accuracy on X, each entry predicted from the others of its row.
+
+        The entries of a row are distributed in turn, from left to right, over five parts. Each part
+        is hidden once: the row is folded in with the rest, and the hidden entries are predicted as
+        by `predict`. No entry helps to predict itself, so that more factors do not raise the score
+        by themselves. A row with a single entry is predicted from the prior. If zeros are not
+        listed (``zeros="collective"``), missing cells are distributed, too, and only the zeros that
+        factors may cover are examined.
+
+        Parameters
+        ----------
+        X : as in `fit`, shape (rows, N)
+            Rows with observed entries. `boolweave.model_selection.Entries`, which a search of
+            scikit-learn held out, are predicted as entries of the fitted table.
+        y : ignored
+
+        Returns
+        -------
+        float
+            The fraction of the observed entries that is predicted correctly.
+        """
+        if isinstance(X, Entries):
+            check_is_fitted(self)
+            return accuracy(X.values, self.result_.predict(X.rows_of_entries(), X.indices))
+        return self._fold_in.score(with_local_entries(self._observe(X, reset=False)))
+
+    # ------------------------------------------------------------ files
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a file, which `boolweave.load` reads.
+
+        Parameters
+        ----------
+        path : path
+            File of the model (.npz). It holds arrays and plain text, and no pickle.
+        """
+        check_is_fitted(self)
+        saving.save(path, self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = []  # the result is always uint8
+        return tags
+
+
+@dataclass(eq=False, repr=False)
 class BooleanMatrixFactorization(FittedFactorization):
     """Boolean matrix factorization and completion by message passing.
 
@@ -53,21 +369,24 @@ class BooleanMatrixFactorization(FittedFactorization):
     ----------
     n_components : int or "auto", default="auto"
         Number of factors K, which may exceed both sides of the matrix. "auto" chooses it by
-        description length.
+        description length; if that hardly differs from the length without factors and over 5% of
+        the entries are missing, by held-out entries.
     product : {"or", "xor"}, default="or"
         How the K terms of an entry are combined.
-    method : {"auto", "max-sum", "sum-product"}, default="auto"
+    method : {"auto", "max-sum", "sum-product", "paper"}, default="auto"
         "auto" runs short max-sum starts and finishes the best of them by sum-product with a learned
-        channel and learned priors. If `n_components` is given and fewer than 5% of the entries are
-        missing, some starts are also finished by max-sum; if sum-product has over 1% more wrong
-        entries, the answer is that of max-sum. "max-sum" is the algorithm of Ravanbakhsh, Póczos
-        and Greiner (2016) and nothing else. "sum-product" computes marginals from a random start.
+        channel and learned priors. "max-sum" finds the most probable factors with the messages of
+        Ravanbakhsh, Póczos and Greiner (2016), in sweeps, with small integers, and keeps the best
+        iterate. "sum-product" computes marginals from a random start. "paper" is the algorithm of
+        that paper as it is printed, and nothing else: one run with six arrays of floats, of which
+        the last iterate is the result. It needs a number of factors and is slower.
     noise : float, Channel or "learn", optional
         Probability that an entry is flipped, or a whole `Channel`. The default is "learn", or 0.1
-        with method="max-sum".
+        with method="max-sum" and "paper".
     row_prior, column_prior : float, array or "learn", optional
         P(x = 1) and P(y = 1), numbers or arrays that broadcast to (M, K) and (K, N); with 0 and 1
-        an entry is known. The default is "learn", or 0.5 with method="max-sum".
+        an entry is known. The default is "learn", or 0.5 with method="max-sum" and
+        "paper".
     absent : {"zero", "missing"}, default="zero"
         How to treat the entries that a sparse matrix does not store.
     damping : float, default=0.4
@@ -76,10 +395,12 @@ class BooleanMatrixFactorization(FittedFactorization):
         Maximum number of iterations of one run.
     tol : float, default=1e-3
         Convergence tolerance. A run ends when no message changes by more than this in an iteration:
-        in max-sum relative to its bound |L|, in sum-product in log-odds.
+        in max-sum relative to its bound |L|, in sum-product in log-odds. With method="paper", the
+        change is that of the messages to rows, in log-odds.
     n_init : int or "auto", default="auto"
         Number of random starts; the one with the highest log-posterior is kept. "auto" means 1 with
-        method="max-sum" and with collective `zeros`, otherwise at most 6, and fewer if they agree.
+        method="max-sum" and "paper" (which allows no more) and with collective `zeros`, otherwise
+        at most 6, and fewer if they agree.
         With objective="errors", it is the number of independent searches; "auto" means until three
         of them find the lowest error, and without `max_time` at most 8.
     messages : {"auto", "uint8", "float32"}, default="auto"
@@ -93,7 +414,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         Random seed of the starts. The rank that "auto" finds does not depend on it.
     verbose : int, default=0
         Whether to show progress on standard error.
-    checkpoint : path, URL or Checkpoint, optional
+    checkpoint : path or Checkpoint, optional
         A directory in which a long run saves its state every two minutes, so that it can continue
         after a crash. A `fit` of the same data with the same parameters continues from there, with
         the same result. When it is finished, the directory is empty again.
@@ -173,7 +494,8 @@ class BooleanMatrixFactorization(FittedFactorization):
     redundancy_ : (K,) array or None
         With objective="errors": the increase of the error if a factor is left out.
     rank_selection_ : RankSelection or None
-        With n_components="auto": the description length of every rank tried.
+        With n_components="auto": the description length of every rank tried, or the log-loss of
+        held-out entries if these chose (its ``criterion`` is then "heldout").
     n_dropped_ : int
         With n_components="auto": the number of factors that were dropped because they were empty or
         repeated.
@@ -195,56 +517,30 @@ class BooleanMatrixFactorization(FittedFactorization):
 
     _parameter_constraints: ClassVar[Constraints] = CONSTRAINTS
 
-    def __init__(
-        self,
-        n_components: int | Literal["auto"] = "auto",
-        *,
-        product: Literal["or", "xor"] = "or",
-        method: Literal["auto", "max-sum", "sum-product"] = "auto",
-        noise: float | Channel | Literal["learn"] | None = None,
-        row_prior: ArrayLike | Literal["learn"] | None = None,
-        column_prior: ArrayLike | Literal["learn"] | None = None,
-        absent: Literal["zero", "missing"] = "zero",
-        damping: float = 0.4,
-        max_iter: int = 200,
-        tol: float = 1e-3,
-        n_init: int | Literal["auto"] = "auto",
-        messages: Literal["auto", "uint8", "float32"] = "auto",
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        checkpoint: str | Path | Checkpoint | None = None,
-        max_memory: int | str | None = None,
-        decimation: float | None = None,
-        max_time: float | None = None,
-        objective: Literal["posterior", "errors"] = "posterior",
-        false_one_weight: float = 1.0,
-        bound: bool = True,
-        zeros: Literal["auto", "exact", "collective"] = "auto",
-    ) -> None:
-        self.n_components = n_components
-        self.product = product
-        self.method = method
-        self.noise = noise
-        self.row_prior = row_prior
-        self.column_prior = column_prior
-        self.absent = absent
-        self.damping = damping
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.messages = messages
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.max_memory = max_memory
-        self.decimation = decimation
-        self.max_time = max_time
-        self.objective = objective
-        self.false_one_weight = false_one_weight
-        self.bound = bound
-        self.zeros = zeros
+    n_components: int | Literal["auto"] = "auto"
+    _: KW_ONLY
+    product: Literal["or", "xor"] = "or"
+    method: Literal["auto", "max-sum", "sum-product", "paper"] = "auto"
+    noise: float | Channel | Literal["learn"] | None = None
+    row_prior: ArrayLike | Literal["learn"] | None = None
+    column_prior: ArrayLike | Literal["learn"] | None = None
+    absent: Literal["zero", "missing"] = "zero"
+    damping: float = 0.4
+    max_iter: int = 200
+    tol: float = 1e-3
+    n_init: int | Literal["auto"] = "auto"
+    messages: Literal["auto", "uint8", "float32"] = "auto"
+    n_jobs: int | None = None
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+    checkpoint: str | Path | Checkpoint | None = None
+    max_memory: int | str | None = None
+    decimation: float | None = None
+    max_time: float | None = None
+    objective: Literal["posterior", "errors"] = "posterior"
+    false_one_weight: float = 1.0
+    bound: bool = True
+    zeros: Literal["auto", "exact", "collective"] = "auto"
 
     # ------------------------------------------------------------ fitting
 
@@ -289,12 +585,13 @@ class BooleanMatrixFactorization(FittedFactorization):
     def _validate_params(self) -> None:
         super()._validate_params()
         check_objective(self)
+        check_method(self)
 
     def _run(
         self,
         observations: ObservedEntries,
         first_seed: int | None = None,
-        machine: Machine | None = None,
+        backends: BackendFactory | None = None,
     ) -> Found:
         """Fit, choose the rank if asked to, and count the useless factors that were dropped."""
         settings = settings_of(self, observations)
@@ -306,20 +603,22 @@ class BooleanMatrixFactorization(FittedFactorization):
             Deadline(self.max_time, on_iteration) as deadline,
         ):
             how: dict[str, Any] = {
-                "on_iteration": deadline, "recorder": recorder, "machine": machine
+                "on_iteration": deadline, "recorder": recorder, "backends": backends
             }  # fmt: skip
             if self.n_components == "auto":
-                selection, best = rank.search(observations, settings, random, **how)
-                assert best is not None
+                selection, best = rank.choose(observations, settings, random, **how)
                 result, n_dropped = rank.drop_useless(best)
             else:
-                result = learn.fit(observations, settings, random, **how)
+                useful = replace(settings, n_components=most_useful(settings, observations.shape))
+                result = learn.fit(observations, useful, random, **how)
+                result = result.with_empty_factors(settings.n_components)
             if deadline.passed:
                 result = replace(result, ending=Ending.OUT_OF_TIME)
                 selection = selection and replace(selection, interrupted=False)
             if not result.interrupted:
                 recorder.finish()
         cautions.about_changes(result, self)
+        cautions.about_contradictions(result, self)
         return numbered(result, self.row_prior, self.column_prior), selection, n_dropped
 
     @contextmanager
@@ -337,9 +636,8 @@ class BooleanMatrixFactorization(FittedFactorization):
             parameters["random_state"] = int(self.random_state)
         drawn = self._first_seed() if first_seed is None else first_seed
         recorder = Recorder(self.checkpoint, observations, parameters)
-        recorder.checks["seed"] = whole_number
-        with recorder.frame("seed", lambda: [drawn]) as seed:
-            yield recorder, np.random.default_rng(seed[0])
+        with recorder.frame("seed", lambda: WholeNumber(drawn), WholeNumber) as seed:
+            yield recorder, np.random.default_rng(seed.value)
 
     def _first_seed(self) -> int:
         """Draw a seed from `random_state`, once per fit."""
@@ -367,3 +665,87 @@ class BooleanMatrixFactorization(FittedFactorization):
         by_row = np.asarray(self.row_prior).ndim == 2
         prior = result.model.row_prior if by_row else None
         return self._fold_in.transform(with_local_entries(result.observations), prior)
+
+
+# ---------------------------------------------------------------- input and output
+
+
+def _in_form_of(asked: Any, values: NDArray[Any], seen: Observations) -> Any:
+    """A matrix in the form of the table that was passed, if it was a table."""
+    frame = Frame.of(asked)
+    return values if frame is None else frame.matrix(values, seen)
+
+
+def check_input(estimator: Any, X: Any, seen: ObservedEntries, *, reset: bool) -> None:
+    """Check the size of a matrix, and the number and names of its columns as scikit-learn does."""
+    names = ("sample", "row"), ("feature", "column")
+    for size, (name, side) in zip(seen.shape, names, strict=True):
+        if reset and size < 1:
+            raise ValueError(
+                f"Found array with 0 {name}(s) (shape={seen.shape}) while a minimum of 1 is "
+                f"required; pass a matrix with at least one {side}"
+            )
+    # Scikit-learn does not know the names of columns of observations: they are checked below.
+    own = not reset and not hasattr(estimator, "feature_names_in_")
+    own = own and estimator.observations_.column_labels is not None
+    own_kinds = Observations | SparseObservations
+    plain = isinstance(seen, own_kinds) and not isinstance(X, own_kinds)
+    plain = plain and not own and seen.shape == getattr(X, "shape", None)
+    named = X if plain else np.broadcast_to(np.zeros(()), seen.shape)
+    validate_data(estimator, named, reset=reset, skip_check_array=True)
+    if not reset:
+        check_order(seen.column_labels, estimator.observations_.column_labels)
+
+
+def with_local_entries(entries: ObservedEntries) -> Observations | SparseObservations:
+    """The entries in this process; zeros that are not listed stay so."""
+    return entries if isinstance(entries, SparseObservations) else entries.to_local()
+
+
+# ---------------------------------------------------------------- pictures
+
+
+def _matrix(model: FittedFactorization) -> Figure:
+    """Draw the table and its reconstruction by the factors."""
+    result, seen = model.result_, model.observations_
+    if seen.n_rows * seen.n_columns > plot.MOST_CELLS:
+        raise ValueError(
+            f"a picture of {seen.n_rows:,} × {seen.n_columns:,} cells is too large; draw some rows "
+            'with boolweave.plot.plot_tiles, or the factors with what="factors"'
+        )
+    unlisted = isinstance(seen, SparseObservations)
+    complete = seen.is_complete or unlisted
+    first = "observed entries" if complete else "observed and missing entries"
+    panels = {first: seen.to_local().to_dense(), f"{len(result.Y)} factors": result.Z}
+    return plot.plot_tiles(panels, result.X, result.Y)
+
+
+def _factors(model: FittedFactorization) -> Figure:
+    """Draw which rows and columns belong to which factor."""
+    result, seen = model.result_, model.observations_
+    sides = {
+        axis: (sigmoid(odds), [name_of(seen, i, axis) for i in range(len(odds))])
+        for axis, odds in (("row", result.row_log_odds), ("column", result.column_log_odds.T))
+    }
+    orders = plot.tile_orders(
+        result.X, result.Y, result.row_log_odds.sum(axis=1), result.column_log_odds.sum(axis=0)
+    )
+    return plot.plot_members(
+        {
+            f"{axis}s": (chance[order], [names[i] for i in order])
+            for (axis, (chance, names)), order in zip(sides.items(), orders, strict=True)
+        }
+    )
+
+
+def _curve(model: FittedFactorization) -> Figure:
+    """Draw how the number of factors was chosen, or else the progress of the run."""
+    selection = getattr(model, "rank_selection_", None)
+    if selection is not None:
+        return selection.plot()
+    history = model.history_
+    name, label = ("error", "smallest error so far") if "error" in history else (
+        "log_posterior", "log-posterior"
+    )  # fmt: skip
+    values = np.asarray(history[name])
+    return plot.plot_run(values, label, "round" if name == "error" else "iteration")

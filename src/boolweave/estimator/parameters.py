@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from boolweave.data.convert import is_sparse
 from boolweave.data.ones import SparseObservations, is_large_and_sparse
-from boolweave.data.sparse import is_sparse
 from boolweave.fit import learn, memory
 from boolweave.fit.settings import PAPER_FLIP, PAPER_PRIOR, Settings
 from boolweave.model.channel import Channel
+from boolweave.model.model import differ_by_factor
 from boolweave.runtime.checks import LARGEST, is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from boolweave.data.observed import ObservedEntries
-    from boolweave.estimator.factorization import BooleanMatrixFactorization
-    from boolweave.estimator.fitted import FittedFactorization
+    from boolweave.estimator.factorization import BooleanMatrixFactorization, FittedFactorization
 
 Constraints: TypeAlias = dict[str, list[Any]]
 
@@ -45,7 +45,7 @@ _PRIOR = [Interval(Real, 0, 1, closed="both"), "array-like", StrOptions({"learn"
 CONSTRAINTS: Constraints = {
     "n_components": [AtLeast(1), StrOptions({"auto"})],
     "product": [StrOptions({"or", "xor"})],
-    "method": [StrOptions({"auto", "max-sum", "sum-product"})],
+    "method": [StrOptions({"auto", "max-sum", "sum-product", "paper"})],
     "noise": [Interval(Real, 0, 1, closed="both"), Channel, StrOptions({"learn"}), None],
     "row_prior": _PRIOR,
     "column_prior": _PRIOR,
@@ -75,6 +75,22 @@ POSTERIOR_ONLY = (
 )  # fmt: skip
 
 
+# What the default None of these parameters means, written out.
+MEANING_OF_NONE = {"noise": "learn", "row_prior": "learn", "column_prior": "learn"}
+
+
+def not_default(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
+    """Names of the parameters whose value is not the default, which may also be written out."""
+
+    def is_default(name: str, value: Any) -> bool:
+        if np.ndim(value):
+            return False
+        meaning = MEANING_OF_NONE.get(name)
+        return bool(value == defaults[name]) or (meaning is not None and value in (None, meaning))
+
+    return [name for name, value in values.items() if not is_default(name, value)]
+
+
 def check_objective(parameters: BooleanMatrixFactorization) -> None:
     """Raise ValueError if parameters are given that the objective does not use."""
     if parameters.objective == "posterior":
@@ -90,11 +106,8 @@ def check_objective(parameters: BooleanMatrixFactorization) -> None:
             )
         return
     defaults = type(parameters)().get_params(deep=False)
-    given = [
-        f"`{name}`"
-        for name in POSTERIOR_ONLY
-        if np.ndim(getattr(parameters, name)) or getattr(parameters, name) != defaults[name]
-    ]
+    values = {name: getattr(parameters, name) for name in POSTERIOR_ONLY}
+    given = [f"`{name}`" for name in not_default(values, defaults)]
     if given:
         raise ValueError(
             f'`objective="errors"` counts wrong entries and does not use {", ".join(given)}; leave '
@@ -126,6 +139,8 @@ def _why_not_collective(parameters: FittedFactorization, data: Any) -> str:
     noise = parameters.noise
     if parameters.objective == "errors":
         return '`objective="errors"`'
+    if parameters.method == "paper":
+        return '`method="paper"`'
     if parameters.product == "xor":
         return '`product="xor"`'
     if is_sparse(data) and parameters.absent == "missing":
@@ -136,6 +151,32 @@ def _why_not_collective(parameters: FittedFactorization, data: Any) -> str:
         if np.any(noise.missing_log_likelihood_ratio()):
             return "a channel in which a missing entry is evidence"
     return ""
+
+
+# Parameters that the algorithm as it is printed does not use, with the values that they may have.
+NOT_IN_PAPER: dict[str, tuple[Any, ...]] = {
+    "product": ("or",), "n_init": ("auto", 1), "messages": ("auto",), "decimation": (None,),
+    "checkpoint": (None,), "max_memory": (None,), "zeros": ("auto", "exact"),
+}  # fmt: skip
+
+
+def check_method(parameters: BooleanMatrixFactorization) -> None:
+    """Raise ValueError if method="paper" is given with parameters that it does not use."""
+    if parameters.method != "paper":
+        return
+    values = {name: getattr(parameters, name) for name in (*NOT_IN_PAPER, *MEANING_OF_NONE)}
+    given = [name for name, allowed in NOT_IN_PAPER.items() if values[name] not in allowed]
+    given += [name for name in MEANING_OF_NONE if isinstance(values[name], str)]
+    if given:
+        raise ValueError(
+            f'`method="paper"` is the algorithm as it is printed, which does not use '
+            f'`{given[0]}={values[given[0]]!r}`; leave it out, or set `method="max-sum"` or "auto"'
+        )
+    if parameters.n_components == "auto":
+        raise ValueError(
+            '`method="paper"` is the algorithm as it is printed, for a given number of factors; '
+            'set `n_components`, or `method="max-sum"` or "auto"'
+        )
 
 
 def check_fit_parameters(
@@ -154,19 +195,30 @@ def check_fit_parameters(
         )
 
 
-def with_objective(parameters: Mapping[str, Any], default: str = "errors") -> dict[str, Any]:
-    """Add an objective: "posterior" if a parameter is given that only this objective has."""
-    needed = any(parameters.get(name) is not None for name in POSTERIOR_ONLY)
+def with_objective(
+    parameters: Mapping[str, Any], defaults: Mapping[str, Any], default: str = "errors"
+) -> dict[str, Any]:
+    """Add an objective: "posterior" if a parameter that only this objective has is not default."""
+    values = {name: value for name, value in parameters.items() if name in POSTERIOR_ONLY}
+    needed = not_default(values, defaults)
     return {"objective": "posterior" if needed else default, **parameters}
 
 
 def settings_of(parameters: BooleanMatrixFactorization, seen: ObservedEntries) -> Settings:
     """The parameters of message passing, with defaults that depend on the data."""
-    paper = parameters.method == "max-sum"
+    printed = parameters.method == "paper"
+    paper = printed or parameters.method == "max-sum"
     if paper and parameters.decimation is not None:
         raise ValueError(
             "decimation fixes marginals, which method='max-sum' does not have; "
             "use method='sum-product' or 'auto', or leave out decimation"
+        )
+    priors: tuple[Any, Any] = parameters.row_prior, parameters.column_prior
+    if parameters.n_components == "auto" and differ_by_factor(*priors):
+        raise ValueError(
+            "`row_prior` and `column_prior` with a number for each factor need a fixed number of "
+            f'factors, but got n_components="auto" and priors of shape {np.shape(priors[0])} and '
+            f"{np.shape(priors[1])}; set `n_components`, or pass one number for all factors"
         )
     noise, n_init = parameters.noise, parameters.n_init
     if noise is None:
@@ -188,9 +240,26 @@ def settings_of(parameters: BooleanMatrixFactorization, seen: ObservedEntries) -
         n_init=int(n_init),
         n_jobs=parameters.n_jobs,
         decimation=parameters.decimation,
-        messages=parameters.messages,
+        messages="float32" if printed else parameters.messages,
+        alone=not printed,
         max_memory=bytes_allowed(parameters.max_memory),
     )
+
+
+def most_useful(settings: Settings, shape: tuple[int, int]) -> int:
+    """The number of factors to fit: any matrix is a product of as many as its shorter side has.
+
+    More are fitted only if the priors are given and say that the others exist.
+    """
+    given = [
+        np.asarray(getattr(settings, name))
+        for name in ("row_prior", "column_prior")
+        if not settings.learns(name)
+    ]
+    others_exist = any(prior.size > 1 or (prior > 0.5).any() for prior in given)
+    if settings.method == "paper" or others_exist:
+        return settings.n_components
+    return max(1, min(settings.n_components, *shape))
 
 
 def bytes_allowed(max_memory: int | str | None) -> int | None:

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from boolweave.data.ones import SparseObservations
+from boolweave.data.observed import ObservedEntries
+from boolweave.engine.result import Result
 from boolweave.metrics import match_factors
+from boolweave.runtime.types import Array, Floats
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from boolweave.data.observed import ObservedEntries
-    from boolweave.engine.result import Result
-    from boolweave.runtime.types import Array, Floats
-
-# In a table with a smaller fraction of missing entries than this, the aim is to explain rather than
-# to predict. Then an answer of max-sum replaces one of sum-product that has this many times as many
-# wrong entries.
+# With a larger fraction of missing entries than this, the bits that factors save do not show
+# whether they fit noise.
 FEW_HOLES = 0.05
-MORE_WRONG = 1.01
 
 # A log-posterior is rising if it rose by this fraction of itself in this many last iterations.
 RISE = 0.02
@@ -37,8 +29,8 @@ LATE = 10
 
 # The number of parts of the entries that are held out in turn, and the number of groups of rows
 # into which each part is divided: a standard error from one number for each part would be too
-# uncertain. A rank must be better than a lower one by more than this many nats in all, because the
-# best of several equally good ranks is always a little better.
+# uncertain. A rank must be better than a lower one by more than this many nats for each further
+# factor, because the best of several equally good ranks is always a little better.
 N_FOLDS = 4
 N_GROUPS = 16
 LEAST_GAIN = 2.0
@@ -59,11 +51,17 @@ def wrong_as_constant(observations: ObservedEntries) -> int:
 
 
 def failed(result: Result, observations: ObservedEntries) -> bool:
-    """Whether all factors are empty, or more entries are wrong than with a constant matrix."""
+    """Whether all factors are empty, or say no more about the entries than a constant matrix.
+
+    They do if they have no more wrong entries, or save more bits than they take: where a one of the
+    product is seen in fewer than half of the cases, a good answer has many wrong entries.
+    """
     if observations.n_ones == 0:
         return False
     empty = not (result.X.any(axis=0) & result.Y.any(axis=1)).any()
-    return empty or wrong_entries(result, observations) > wrong_as_constant(observations)
+    if empty or wrong_entries(result, observations) <= wrong_as_constant(observations):
+        return empty
+    return description_length(result) >= length_without_factors(observations)
 
 
 def is_rising(result: Result) -> bool:
@@ -93,33 +91,43 @@ def explains(result: Result) -> bool:
 
     They have settled, or they describe the table in fewer bits than it takes without factors.
     """
-    if has_settled(result):
-        return True
-    (M, N), n_ones = result.observations.shape, result.observations.n_ones
-    counts = np.array([[result.observations.n_observed - n_ones, 0], [n_ones, 0]])
-    nothing = np.zeros((M, 0), dtype=np.uint8), np.zeros((0, N), dtype=np.uint8)
-    return description_length(result) < length_in_bits(*nothing, counts)
+    return has_settled(result) or description_length(result) < length_without_factors(
+        result.observations
+    )
 
 
 def has_few_holes(observations: ObservedEntries) -> bool:
-    """Whether so few entries are missing that the aim is to explain, not to predict."""
+    """Whether hardly any entries are missing."""
     n_cells = observations.shape[0] * observations.shape[1]
     return observations.n_observed > (1 - FEW_HOLES) * n_cells
 
 
 def is_informative(result: Result, start: Result, observations: ObservedEntries) -> bool:
-    """Whether a result explains at least a tenth of what max-sum explains beyond a constant."""
-    if observations.n_observed == 0:
-        return True
-    right, right_before, constant = shares_explained(observations, result, start)
-    return right > constant + 0.1 * (right_before - constant) or right >= right_before
+    """Whether a result says at least a tenth of what max-sum says about the entries."""
+    said, said_before = shares_of_information(observations, result, start)
+    return said > 0.1 * said_before or said >= said_before
 
 
-def shares_explained(observations: ObservedEntries, *results: Result) -> list[float]:
-    """Return the fraction of the entries that each result explains, and last that of a constant."""
-    n = observations.n_observed
-    shares = [int(np.trace(result.counts(observations))) / n for result in results]
-    return [*shares, 1 - wrong_as_constant(observations) / n]
+def shares_of_information(observations: ObservedEntries, *results: Result) -> list[float]:
+    """Return the share of the information in the entries that the product of each result has.
+
+    This is the mutual information of entries and product, divided by the entropy of the entries. It
+    takes no account of how often a one of the product is seen.
+    """
+    whole = _entropy([observations.n_ones, observations.n_observed - observations.n_ones])
+    shares = []
+    for result in results:
+        counts = result.counts(observations)  # of entries o (first axis) and product z
+        shared = _entropy(counts.sum(axis=0)) + _entropy(counts.sum(axis=1)) - _entropy(counts)
+        shares.append(float(shared / whole) if whole > 0 else 0.0)
+    return shares
+
+
+def _entropy(counts: ArrayLike) -> float:
+    """The entropy of frequencies, in nats."""
+    positive = np.asarray(counts, dtype=np.float64).ravel()
+    positive = positive[positive > 0] / max(1.0, positive.sum())
+    return float(-(positive * np.log(positive)).sum())
 
 
 def shares_found(
@@ -146,6 +154,14 @@ def description_length(result: Result) -> float:
     return length_in_bits(result.X, result.Y, result.decoded_counts(result.observations))
 
 
+def length_without_factors(observations: ObservedEntries) -> float:
+    """Count the bits that describe the data if every entry of the product is 0."""
+    (M, N), n_ones = observations.shape, observations.n_ones
+    counts = np.array([[observations.n_observed - n_ones, 0], [n_ones, 0]])
+    nothing = np.zeros((M, 0), dtype=np.uint8), np.zeros((0, N), dtype=np.uint8)
+    return length_in_bits(*nothing, counts)
+
+
 def length_in_bits(X: NDArray[np.uint8], Y: NDArray[np.uint8], counts: NDArray[np.int64]) -> float:
     """Count the bits of factors and errors; `counts[o, z]` entries are o where the product is z."""
     bits = 0.0
@@ -168,26 +184,9 @@ def _log2_choose(n: int, k: int) -> float:
 # ---------------------------------------------------------------- entries held out
 
 
-def held_out_parts(
-    seen: ObservedEntries, seed: int
-) -> Iterator[tuple[ObservedEntries, Array, Array, Array, Floats | None]]:
-    """Hold out each part of the entries in turn.
-
-    Yields the remaining observations, and rows, columns, values and weights of the entries of the
-    part. If zeros are not listed, a part consists of ones and of a sample of zeros; otherwise, all
-    entries are divided into parts, and the weights are None.
-    """
-    if isinstance(seen, SparseObservations):
-        yield from seen.folds(N_FOLDS, seed)
-        return
-    for part in seen.to_local().folds(N_FOLDS, seed):
-        yield (*part, None)
-
-
-def n_row_groups(seen: ObservedEntries) -> int:
+def n_row_groups(observations: ObservedEntries, n_folds: int = N_FOLDS) -> int:
     """The number of groups of rows of a held-out part, none of which is empty."""
-    n_divided = seen.n_ones if isinstance(seen, SparseObservations) else seen.n_observed
-    return max(1, min(N_GROUPS, n_divided // N_FOLDS))
+    return max(1, min(N_GROUPS, observations.n_listed // n_folds))
 
 
 def log_loss_by_rows(
@@ -199,20 +198,27 @@ def log_loss_by_rows(
     grouped by rows, because the errors of a fit in the entries of one row are not independent.
     Probabilities are kept away from 0 and 1.
     """
-    n = len(values)
     p = np.clip(probability, 1e-6, 1 - 1e-6)
+    return mean_by_rows(rows, -np.where(values == 1, np.log(p), np.log1p(-p)), weights, n_groups)
+
+
+def mean_by_rows(
+    rows: Array, losses: Floats, weights: Floats | None, n_groups: int
+) -> NDArray[np.float64]:
+    """The mean of the losses of entries in groups of neighbouring rows, (n_groups,)."""
+    n = len(losses)
     weights = np.ones(n) if weights is None else weights
-    losses = -weights * np.where(values == 1, np.log(p), np.log1p(-p))
     group = np.empty(n, dtype=np.intp)
     group[np.argsort(rows, kind="stable")] = np.arange(n) * n_groups // n
-    return n_groups * np.bincount(group, losses, n_groups) / weights.sum()
+    return n_groups * np.bincount(group, weights * losses, n_groups) / weights.sum()
 
 
 def best_rank(scores: Mapping[int, NDArray[np.float64]], tolerance: float = 0.0) -> int:
     """The lowest rank whose mean score exceeds the lowest one by at most one standard error.
 
     The standard error is that of the difference between two ranks, whose scores are of the same
-    entries. It is 0 if each rank has a single score. Differences up to `tolerance` never count.
+    entries. It is 0 if each rank has a single score. Differences up to `tolerance` for each
+    factor that a rank has less never count.
 
     Examples
     --------
@@ -226,7 +232,7 @@ def best_rank(scores: Mapping[int, NDArray[np.float64]], tolerance: float = 0.0)
     return min(
         rank
         for rank, lost in differences.items()
-        if lost.mean() <= max(standard_error(lost), tolerance)
+        if lost.mean() <= max(standard_error(lost), tolerance * (lowest - rank))
     )
 
 

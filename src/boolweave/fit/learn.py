@@ -4,10 +4,10 @@ Read from the top: `fit` sets up the run, `_Fit.run` tries again with less noise
 found, and `_attempt` runs the method of the settings, which is
 
     max-sum       random starts, each run to the end; the best by log-posterior
+    paper         one run of `PrintedBackend`, in which nothing is learned or tried again
     sum-product   random starts, sum-product with learning
     auto          `_auto`: many short starts of max-sum; trials of the best ones with sum-product
-                  and expectation-maximization; the best trial to the end; and max-sum to the end
-                  if that explains more of a table with hardly any missing entries
+                  and expectation-maximization; the best trial to the end
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.data.ones import SparseObservations
-from boolweave.engine.backend import Beliefs, State
-from boolweave.engine.field import Field
-from boolweave.engine.loop import Run
+from boolweave.data.observed import ObservedEntries
+from boolweave.engine.backend import Beliefs
 from boolweave.engine.result import Result
-from boolweave.fit import judging, memory
-from boolweave.fit.machine import MESSAGE_TYPES, Machine, ThisMachine
-from boolweave.fit.resuming import frame_check, whole_number
+from boolweave.fit import judging
+from boolweave.fit.resuming import checks_of_fit
 from boolweave.fit.settings import PAPER_FLIP, Settings
-from boolweave.fit.starts import (
+from boolweave.fit.stages import (
+    FIRST_UPDATE,
+    MESSAGE_TYPES,
+    UPDATE_EVERY,
     Attempts,
+    BackendFactory,
     Candidate,
-    Decimation,
-    Learning,
+    FitStages,
+    LocalBackends,
     Starts,
     agree,
     best_first,
@@ -40,16 +40,10 @@ from boolweave.fit.starts import (
     forget_messages,
     joined,
 )
-from boolweave.fit.steps import FIRST_UPDATE, UPDATE_EVERY, Steps
-from boolweave.model.channel import Channel
-from boolweave.model.model import Model
-from boolweave.runtime.checkpoint import Recorder
+from boolweave.runtime.checkpoint import Recorder, WholeNumber
+from boolweave.runtime.progress import OnIteration
 from boolweave.runtime.threads import effective_jobs
 from boolweave.runtime.warning import warn_user
-
-if TYPE_CHECKING:
-    from boolweave.data.observed import ObservedEntries
-    from boolweave.runtime.progress import OnIteration
 
 # The flip probabilities with which learning of the noise begins; the next one is used if no start
 # finds anything with the previous one.
@@ -63,16 +57,6 @@ MORE = 20
 MOST = 120
 TRIAL = 50
 
-# If the aim is to explain the table, max-sum finishes this many of the first starts and the best
-# one, so that the answer is no worse than that of max-sum with these starts.
-N_FINISHED = 3
-
-# The types in the frames of a checkpoint.
-FRAME_TYPES = (
-    Attempts, Starts, Learning, Decimation, Candidate, Result, Model, Channel,
-    Run, State, Beliefs, Field, *MESSAGE_TYPES,
-)  # fmt: skip
-
 
 class UninformativeWarning(UserWarning):
     """The answer is uninformative: sum-product lost what max-sum found, or nothing was found."""
@@ -85,7 +69,7 @@ def fit(
     on_iteration: OnIteration | None = None,
     recorder: Recorder | None = None,
     first: Result | None = None,
-    machine: Machine | None = None,
+    backends: BackendFactory | None = None,
 ) -> Result:
     """Find the factors by the method of `settings`.
 
@@ -102,23 +86,23 @@ def fit(
     first : Result, optional
         Factors of the same number with which an additional start begins; random starts are then
         optional.
-    machine : Machine, optional
+    backends : BackendFactory, optional
         Where the fit runs; by default, in the threads of this process.
 
     Returns
     -------
     Result
     """
-    recorder, machine = recorder or Recorder(), machine or ThisMachine()
-    this = _Fit(observations, settings, on_iteration, recorder, first, machine)
-    this.recorder.checks["blocks"] = whole_number
+    recorder, backends = recorder or Recorder(), backends or LocalBackends()
+    this = _Fit(observations, settings, on_iteration, recorder, first, backends)
     store = this.choose_store(effective_jobs(settings.n_jobs))
-    with this.recorder.frame("blocks", lambda: [store.n_blocks]) as n_blocks:
-        this.keep_in(store, n_blocks[0])
+    blocks = this.recorder.frame("blocks", lambda: WholeNumber(store.n_blocks), WholeNumber)
+    with blocks as n_blocks:
+        this.keep_in(store, n_blocks.value)
         try:
             return this.run(random)
         finally:
-            this.recorder.checks.clear()  # they refer to the problem, and so to its messages
+            this.recorder.checks = {}  # they refer to the problem, and so to its messages
 
 
 def most_iterations(settings: Settings) -> int:
@@ -137,14 +121,14 @@ def most_iterations(settings: Settings) -> int:
 
 
 def check_memory(
-    observations: ObservedEntries, settings: Settings, machine: Machine | None = None
+    observations: ObservedEntries, settings: Settings, backends: BackendFactory | None = None
 ) -> None:
     """Raise MemoryError if a fit would need more memory than there is."""
-    this = _Fit(observations, settings, None, Recorder(), None, machine or ThisMachine())
+    this = _Fit(observations, settings, None, Recorder(), None, backends or LocalBackends())
     this.choose_store(effective_jobs(settings.n_jobs))
 
 
-class _Fit(Steps):
+class _Fit(FitStages):
     """One call of `fit`: the order of its steps."""
 
     def run(self, random: np.random.Generator) -> Result:
@@ -168,14 +152,10 @@ class _Fit(Steps):
             return self._with_warning(attempts.best)
 
     def _register_frames(self) -> None:
-        """Register the checks of the frames of a checkpoint with the recorder."""
-        self.recorder.register(*FRAME_TYPES)
+        """Announce the classes and the checks of the frames of a checkpoint."""
+        self.recorder.register(Beliefs, *MESSAGE_TYPES)
         most = max(self.settings.max_iter, FIRST_UPDATE, UPDATE_EVERY)
-        for name, kind in (
-            ("attempts", Attempts), ("starts", Starts), ("max-sum", Learning),
-            ("refine", Learning), ("decimate", Decimation), ("run", Run),
-        ):  # fmt: skip
-            self.recorder.checks[name] = frame_check(kind, self, most)
+        self.recorder.checks = checks_of_fit(self, most)
 
     def _begin_with(self, flip: float) -> None:
         """Begin learning with this flip probability, if the noise is learned."""
@@ -190,8 +170,9 @@ class _Fit(Steps):
         constant = judging.wrong_as_constant(self.observations)
         warn_user(
             f"no start found factors that are better than a constant matrix: they have "
-            f"{self._wrong(result)} wrong entries, a constant {constant}. Try fewer factors, more "
-            "starts (`n_init`), or set the noise if you know it.",
+            f"{self._wrong(result)} wrong entries, a constant {constant}. "
+            '`n_components="auto"` finds out whether there is more than noise; '
+            '`objective="errors"` finds the factors with the fewest wrong entries in any case.',
             UninformativeWarning,
         )
         return result
@@ -249,7 +230,7 @@ class _Fit(Steps):
         return start
 
     def _to_the_end(self, at: Starts, candidate: Candidate) -> Candidate:
-        if self.settings.method == "max-sum":
+        if self.settings.method in ("max-sum", "paper"):
             return self._max_sum(candidate)
         if at.refined is None:
             at.refined = self._refine(candidate, self.settings.max_iter)
@@ -261,7 +242,7 @@ class _Fit(Steps):
     # ------------------------------------------------------------ auto
 
     def _auto(self, at: Starts, seeds: list[np.random.Generator]) -> Result:
-        """Run short starts, trials of the best, the best trial to the end; compare with max-sum."""
+        """Run short starts of max-sum, trials of the best, and the best trial to the end."""
         max_iter = self.settings.max_iter
         n_trial = min(TRIAL, max_iter - min(SHORT, max_iter))
         self._run_starts(at, seeds)
@@ -270,20 +251,16 @@ class _Fit(Steps):
         if at.refined is None:
             best, left = at.finalists[0], max_iter - min(SHORT, max_iter) - n_trial
             at.refined = best if best.result.converged else self._refine(best, left)
-        if at.sum_product is None:
-            answer = self._decimated(at.refined)
-            forget_messages([answer])
-            at.sum_product = answer.result
-        if at.sum_product.interrupted:
-            return at.sum_product
-        return self._explained(at, seeds) or self._checked(at.sum_product, best_start)
+        answer = self._decimated(at.refined)
+        forget_messages([answer])
+        if answer.result.interrupted:
+            return answer.result
+        return self._checked(answer.result, best_start)
 
     def _run_starts(self, at: Starts, seeds: list[np.random.Generator]) -> None:
         """Run short random starts of max-sum until some agree; only finalists keep messages."""
         while len(at.finished) < len(seeds) and not agree(at.finished):
-            number = len(at.finished)
-            start = self._candidate(at, partial(self._start, seeds[number]))
-            start.number = number
+            start = self._candidate(at, partial(self._start, seeds[len(at.finished)]))
             self._begin(start)
             at.finished = best_first([*at.finished, start])
             at.best = at.finished[0].result
@@ -346,54 +323,26 @@ class _Fit(Steps):
         forget_messages(finalists, all_but=[other for other, _ in trials[n + 1 :]])
         return trial
 
-    def _explained(self, at: Starts, seeds: list[np.random.Generator]) -> Result | None:
-        """Run the best start and the first ones by max-sum to the end, if few entries are missing.
-
-        Marginals explain rare ones away as noise. That is right for predictions, but a complete
-        table should be explained by the factors with the fewest wrong entries. The result is None
-        if max-sum does not have fewer of them, or if its factors only fit noise.
-        """
-        answer = at.sum_product
-        assert answer is not None
-        if not (self.settings.alone and judging.has_few_holes(self.observations) and at.finished):
-            return None
-        wrong, best_start = self._wrong(answer), at.finished[0]
-        enough = agree(at.finished) or isinstance(self.observations, SparseObservations)
-        is_final = best_start.result.converged and enough  # more iterations would change nothing
-        if wrong == 0 or (is_final and wrong <= self._wrong(best_start.result)):
-            return None
-        at.best = answer
-        size = self.observations.n_observed, self.settings.n_components
-        first = range(min(N_FINISHED, len(seeds))) if memory.last_floats_are_few(*size) else ()
-        numbers = sorted({*first, best_start.number})
-        while at.n_finished < len(numbers):
-            begin = partial(self._start, seeds[numbers[at.n_finished]])
-            result = self._last_run(self.first_problem, self._candidate(at, begin))
-            fewest = wrong / judging.MORE_WRONG if at.max_sum is None else self._wrong(at.max_sum)
-            if self._wrong(result) < fewest and judging.explains(result):
-                at.best = at.max_sum = result
-            at.current = None
-            at.n_finished += 1
-            if result.interrupted:
-                raise KeyboardInterrupt
-        if at.max_sum is None:
-            return None
-        return replace(at.max_sum, model=self._model_of(at.max_sum))
-
     def _checked(self, result: Result, start: Result) -> Result:
         """Return the answer of sum-product, or of max-sum if only that explains something."""
-        # With few entries, even true factors take more bits than they save.
-        fits_noise = judging.has_few_holes(self.observations) and not judging.explains(start)
+        # With few entries, even true factors take more bits than they save, so that the bits decide
+        # only if hardly any are missing.
+        few_holes = judging.has_few_holes(self.observations)
+        fits_noise = few_holes and not judging.explains(start)
         if fits_noise or judging.is_informative(result, start, self.observations):
             return result
-        right, right_before, constant = judging.shares_explained(self.observations, result, start)
+        answer = replace(start, model=self._model_of(start))
+        said, said_before = judging.shares_of_information(self.observations, result, start)
+        if few_holes and said_before > 0.5:  # no noise, but too few entries to learn that from
+            return answer
         warn_user(
-            f"sum-product became uninformative (it explains {right:.1%} of the entries, a constant "
-            f"{constant:.1%}, max-sum {right_before:.1%}), so the answer is that of max-sum. The "
-            "noise may be too strong for this many factors: try fewer, or set noise and priors.",
+            f"sum-product became uninformative (it has {said:.1%} of the information in the "
+            f"entries, max-sum {said_before:.1%}), so the answer is that of max-sum. The noise may "
+            'be too strong for this many factors; `n_components="auto"` looks for the number that '
+            "predicts best.",
             UninformativeWarning,
         )
-        return replace(start, model=self._model_of(start))
+        return answer
 
 
 def with_stability(result: Result, ends: list[Result]) -> Result:

@@ -1,59 +1,41 @@
 """Estimate of the memory that a fit will need, made before it starts.
 
-Most of it is for messages: two for every observed entry and factor, with one byte each in max-sum
-and two bytes in sum-product (four as floats), and a fit keeps those of a few starts at a time.
+Back ends say how many bytes they take. Most are for messages: two for every observed entry and
+factor, with one byte each in max-sum and two bytes in sum-product (four as floats), and a fit keeps
+those of a few starts at a time.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from boolweave.data.observed import ObservedEntries
 from boolweave.data.ones import SparseObservations
-from boolweave.engine.backend import MAX_BLOCKS, MIN_BLOCK
-from boolweave.engine.integer_blocks import DENSE
-from boolweave.engine.zeros.listed import most_listed
-from boolweave.engine.zeros.wide import WIDTH
-from boolweave.fit.starts import N_FINALISTS
+from boolweave.engine.backend import MAX_BLOCKS, MIN_BLOCK, Footprint
+from boolweave.engine.floats import FloatBackend, PrintedBackend
+from boolweave.engine.integers import IntegerBackend
+from boolweave.engine.quantization import n_held
+from boolweave.engine.zeros.backend import WIDTH, SparseBackend
+from boolweave.fit.first_factors import bytes_of_patterns
+from boolweave.model.products import Product
 from boolweave.runtime.free_memory import format_bytes, free_memory
 from boolweave.runtime.storage import Files, Memory, check_disk
 
-if TYPE_CHECKING:
-    from boolweave.data.observed import ObservedEntries
-    from boolweave.model.products import Product
-
 Messages = Literal["uint8", "float32"]
-Method = Literal["auto", "max-sum", "sum-product"]
+Method = Literal["auto", "max-sum", "sum-product", "paper"]
 
-# Number of bytes of the two messages of an entry and factor: in max-sum, in sum-product, and in
-# max-sum while they are created (random floats are drawn in 64 bits).
-_MAX_SUM = {"uint8": 2, "float32": 8}
-_SUM_PRODUCT = {"uint8": 4, "float32": 8}
-_START = {"uint8": 2, "float32": 16}
+# "auto": the number of starts with different ends whose messages are kept and continued by
+# sum-product.
+N_FINALISTS = 3
 
-# Number of bytes of an observed entry in addition to its messages: columns and evidence as floats,
-# including those of the last model. While messages are converted to sum-product and added up, this
-# many more for the entries of a block.
-_EVIDENCE = {"uint8": 0, "float32": 16}
+# While messages are converted to sum-product and added up: number of bytes of an entry of a block.
 _BLOCK = 40
 
-# Number of bytes of one entry of X or Y: beliefs, sums, quantized beliefs, bits; with floats also
-# priors and old beliefs; more if priors are learned; what a finished start keeps, and a finalist.
-_VARIABLE = {"uint8": 16, "float32": 48}
-_LEARNED = {"uint8": 14, "float32": 56}
+# Number of bytes of one entry of X or Y that a finished start keeps, and a finalist.
 _OF_START = 4
 _OF_FINALIST = 8
-
-# If all zeros are treated at once: number of bytes of one entry of X or Y for their messages, and
-# of a covered zero and factor.
-_OF_ZEROS = 29
-_LISTED = 24
-
-# At the start with XOR: number of bytes of one entry of Y, and of one column, for patterns and
-# their sums.
-_PATTERN = 24
-_SUMS = 100
 
 # If messages are in files: number of bytes of memory for each entry and factor of a block. Eight
 # threads have a block and the next one in memory, with four bytes each.
@@ -103,16 +85,17 @@ class FitSize:
     @property
     def n_bytes(self) -> int:
         """The maximum number of bytes that the fit needs."""
-        (rows, columns), K, messages = self.shape, self.n_components, self.messages
-        held = self._n_held if messages == "uint8" else self.n_entries
+        (rows, columns), K, footprint = self.shape, self.n_components, self._footprint
+        integers = self.messages == "uint8"
+        held = n_held(self.shape, self.n_entries) if integers else self.n_entries
         codes = held if held > self.n_entries else 0
         messages_at_most = held * self._per_entry
-        if self.finish and messages == "uint8" and self.method != "sum-product":
-            last = held * K * _MAX_SUM[messages] + _bytes_of_last_floats(held, K)
+        if self.finish and integers and self.method == "max-sum":
+            last = held * K * footprint.max_sum + _bytes_of_last_floats(held, K)
             messages_at_most = max(messages_at_most, last)
-        per_variable = _VARIABLE[messages] + _OF_START * self.n_init
+        per_variable = footprint.variable + _OF_START * self.n_init
         if self.learns:
-            per_variable += _LEARNED[messages]
+            per_variable += footprint.learned
         if self.method == "auto":
             per_variable += _OF_FINALIST * min(N_FINALISTS, self.n_init)
         variables = (rows + columns) * K * per_variable
@@ -121,36 +104,36 @@ class FitSize:
         if self.learns or self.method != "max-sum":
             block = max(2 * MIN_BLOCK, self.n_entries // MAX_BLOCKS)
             scratch += _BLOCK * min(self.n_entries, block)
-        patterns = columns * (K * _PATTERN + _SUMS) if self.product == "xor" else 0
+        patterns = bytes_of_patterns(columns, K) if self.product == "xor" else 0
         total = messages_at_most + codes + variables + column_sums + scratch + patterns
         if self.collective:
-            total = max(total, int(WIDTH * held * K) * _MAX_SUM[messages] + variables)
-            listed = K * min(self.n_entries, most_listed(K))
-            total += (rows + columns) * K * _OF_ZEROS + 8 * self.n_entries + _LISTED * listed
-            total += 4 * columns * K  # what listed cells would send to columns
+            total = max(total, int(WIDTH * held * K) * footprint.max_sum + variables)
+            total += SparseBackend.n_bytes(self.shape, self.n_entries, K)
         return total
 
     @property
-    def _n_held(self) -> int:
-        """The number of entries with messages, including missing cells in dense blocks."""
-        n_cells = self.shape[0] * self.shape[1]
-        return n_cells if DENSE * n_cells <= self.n_entries else self.n_entries
+    def _footprint(self) -> Footprint:
+        return (IntegerBackend if self.messages == "uint8" else FloatBackend).footprint
 
     @property
     def _per_entry(self) -> int:
         """The number of bytes of one observed entry at the peak of a fit."""
-        K, n_init, messages = self.n_components, self.n_init, self.messages
-        first, then = _MAX_SUM[messages], _SUM_PRODUCT[messages]
-        start, evidence = _START[messages], _EVIDENCE[messages]
+        K, n_init, footprint = self.n_components, self.n_init, self._footprint
+        first, then, start = footprint.max_sum, footprint.sum_product, footprint.start
+        if self.method == "paper":
+            return footprint.entry + K * PrintedBackend.per_message
         if self.method == "max-sum":
-            return evidence + K * max(start, first)
+            return footprint.entry + K * max(start, first)
         if self.method == "sum-product":
-            return evidence + K * max(start, first + then)
+            return footprint.entry + K * max(start, first + then)
         kept = min(N_FINALISTS, n_init)
         starting = K * ((min(n_init, kept + 1) - 1) * first + start)
-        # The first finalist is alone in memory; the second one is there together with the first.
+        # The first trial is alone in memory; the second one is there together with the first, and
+        # continues the same start if something is learned.
         waiting = max(kept * first, (kept - 1) * first + then if kept > 1 else 0)
-        return evidence + max(starting, K * (waiting + then))
+        if self.learns:
+            waiting = kept * first + then
+        return footprint.entry + max(starting, K * (waiting + then))
 
     def n_blocks(self, max_memory: int) -> int:
         """Return the number of blocks into which the rows are divided for messages in files.
@@ -166,7 +149,7 @@ class FitSize:
                 f"{format_bytes(rest + least)} of memory for the factors and a block of messages, "
                 f"more than `max_memory={format_bytes(max_memory)}`; raise it, or use fewer factors"
             )
-        return -(-self._n_held * LEAST_ROOM * K // (max_memory - rest))
+        return -(-n_held(self.shape, self.n_entries) * LEAST_ROOM * K // (max_memory - rest))
 
 
 # ---------------------------------------------------------------- does it fit?
@@ -211,7 +194,9 @@ def store_for(
     if free is None or size.n_bytes <= free:
         return Memory()
     remedies = ["fewer factors", "`max_memory` to keep messages in files"]
-    if floats:
+    if size.method == "paper":
+        del remedies[1]
+    elif floats:
         remedies[1] = (
             f'`messages="uint8"` ({format_bytes(replace(size, messages="uint8").n_bytes)})'
         )
@@ -279,21 +264,14 @@ _UNITS = {"": 1, "b": 1} | {
 # table is nearly the product of its factors, much depends on messages that are smaller than one
 # step of a byte; some last iterations with floats find better factors than floats alone, or
 # integers alone. Floats take ten times as long and four times the memory. Therefore they are used
-# for this fraction of the iterations, up to this many bytes, and for all starts rather than only
-# the best one up to this many.
+# for this fraction of the iterations, up to this many bytes.
 FLOAT_SHARE = 0.3
 MOST_FLOAT_BYTES = 300_000_000
-FEW_FLOAT_BYTES = 80_000_000
 
 
 def last_floats_fit(n_entries: int, n_components: int) -> bool:
     """Whether there are few enough messages for floats, regardless of other settings."""
     return _bytes_of_floats(n_entries, n_components) <= MOST_FLOAT_BYTES
-
-
-def last_floats_are_few(n_entries: int, n_components: int) -> bool:
-    """Whether there are so few messages that all starts can be finished with floats."""
-    return _bytes_of_floats(n_entries, n_components) <= FEW_FLOAT_BYTES
 
 
 def n_float_iterations(max_iter: int) -> int:

@@ -1,49 +1,52 @@
-"""Choice of the number of factors by description length or by held-out entries."""
+"""Choice of the number of factors by description length or by held-out entries.
+
+A description length counts the bits of decoded factors. If a row has few entries, its bits in the
+factors take more than they save, even where the factors predict well: the shortest description is
+then that without factors. So if the shortest description of a table with holes hardly differs from
+that, `choose` lets held-out entries decide instead, and a fit of the chosen rank begins anew.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
-from boolweave.engine.ordering import factor_order
-from boolweave.engine.result import Ending, Result
-from boolweave.fit.growing import Sample, with_tiles
+from boolweave.data.observed import ObservedEntries
+from boolweave.engine.result import Ending, Result, factor_order
+from boolweave.fit import judging
+from boolweave.fit.first_factors import Sample, with_tiles
 from boolweave.fit.judging import (
     LEAST_GAIN,
     N_FOLDS,
     best_rank,
     description_length,
-    held_out_parts,
+    failed,
     log_loss_by_rows,
+    mean_by_rows,
     n_row_groups,
     standard_error,
 )
 from boolweave.fit.learn import UninformativeWarning, check_memory, fit
-from boolweave.fit.resuming import search_check
+from boolweave.fit.resuming import checks_of_search
 from boolweave.fit.settings import Settings
-from boolweave.fit.steps import STRIDE as LONGER_STEPS
-from boolweave.model.channel import Channel
+from boolweave.fit.stages import STRIDE as LONGER_STEPS
+from boolweave.fit.stages import BackendFactory, channel_from_counts, model_from_bits
 from boolweave.model.model import Model
 from boolweave.runtime.checkpoint import Recorder
-from boolweave.runtime.progress import on_rank_of
+from boolweave.runtime.progress import OnIteration, on_rank_of
+from boolweave.runtime.types import Floats
 from boolweave.runtime.warning import warn_user
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
-
-    from boolweave.data.observed import ObservedEntries
-    from boolweave.fit.machine import Machine
-    from boolweave.runtime.progress import OnIteration
-    from boolweave.runtime.types import Floats
 
 Criterion = Literal["mdl", "heldout"]
 
@@ -87,8 +90,9 @@ class RankSelection:
     errors : (R,) array
         Standard error of each score; 0 for "mdl".
     best : int
-        The rank with the lowest score; with "heldout", the lowest rank whose score exceeds that by
-        at most one standard error of the difference, or by at most 2 nats in all.
+        The rank with the lowest score; with criterion="heldout" of `select_rank`, the lowest rank
+        whose score exceeds that by at most one standard error of the difference, or by at most 2
+        nats in all for each factor less.
     criterion : {"mdl", "heldout"}
     interrupted : bool
         Whether Ctrl-C ended the search, so that it chose among the ranks tried before that.
@@ -166,7 +170,7 @@ def search(
     criterion: Criterion = "mdl",
     on_iteration: OnIteration | None = None,
     recorder: Recorder | None = None,
-    machine: Machine | None = None,
+    backends: BackendFactory | None = None,
 ) -> tuple[RankSelection, Result | None]:
     """Fit every rank and choose one; also return its fit if the criterion made one ("mdl").
 
@@ -175,15 +179,14 @@ def search(
     fit, that of the best rank. Ctrl-C ends the search with the ranks tried so far.
     """
     recorder = recorder or Recorder()
-    recorder.register(SearchState, Result, Model, Channel)
     n_scores = 1 if criterion == "mdl" else N_FOLDS * n_row_groups(observations)
-    recorder.checks["ranks"] = search_check(SearchState, observations.shape, n_scores)
+    recorder.checks = checks_of_search(observations.shape, SearchState, n_scores)
     interrupted = False
     with recorder.frame("ranks", SearchState) as state:
         seed = int(random.integers(2**31))
         settings = replace(settings, alone=False)
-        this = _Search(
-            observations, settings, seed, criterion, on_iteration, recorder, state, machine
+        this = Search(
+            observations, settings, seed, criterion, on_iteration, recorder, state, backends
         )
         try:
             if ranks is None:
@@ -205,6 +208,8 @@ class SearchState:
     ranks: list[int] = field(default_factory=list)
     # The scores of each rank: one, or with "heldout" one for each group of held-out entries.
     scores: list[NDArray[np.float64]] = field(default_factory=list)
+    # With "heldout", also the share of wrong predictions in each group.
+    wrong: list[NDArray[np.float64]] = field(default_factory=list)
     last: Result | None = None  # the best at the last rank, or below if that gained nothing
     best: Result | None = None  # the best of all
     tiles: Result | None = None  # factors that are tiles
@@ -216,7 +221,7 @@ class SearchState:
 
 
 @dataclass(eq=False)
-class _Search:
+class Search:
     """One call of `search`."""
 
     observations: ObservedEntries
@@ -226,7 +231,8 @@ class _Search:
     on_iteration: OnIteration | None
     recorder: Recorder
     state: SearchState
-    machine: Machine | None = None
+    backends: BackendFactory | None = None
+    n_folds: int = N_FOLDS
 
     @property
     def scores(self) -> dict[int, NDArray[np.float64]]:
@@ -235,10 +241,12 @@ class _Search:
 
     @property
     def best(self) -> int:
+        """The best rank so far."""
         heldout = self.criterion == "heldout"
         return best_rank(self.scores, LEAST_GAIN / self.observations.n_observed if heldout else 0.0)
 
     def selection(self, interrupted: bool) -> RankSelection:
+        """The ranks tried so far."""
         scores = self.scores
         return RankSelection(
             ranks=np.array(list(scores)),
@@ -254,10 +262,10 @@ class _Search:
     def fit_each(self, ranks: list[int]) -> None:
         """Fit these ranks in full, from the lowest up."""
         for rank in ranks[len(self.state.ranks) :]:
-            self._report(rank, ranks[-1])
+            self.report(rank, ranks[-1])
             settings = replace(self.settings, n_components=rank)
             if self.criterion == "heldout":
-                self._hold_out(settings)
+                self.hold_out(settings)
                 continue
             with self._judging(rank):
                 self._fit(0, settings, self._random(rank), self._first(rank))
@@ -265,7 +273,7 @@ class _Search:
     def go_up(self) -> None:
         """Go up from rank 1 with quick fits; then fit the best rank in full."""
         while (rank := self._next()) is not None and self._has_room_for(rank):
-            self._report(rank, rank + RANKS_BEYOND)
+            self.report(rank, rank + RANKS_BEYOND)
             quick = replace(
                 self.settings,
                 n_components=rank,
@@ -273,18 +281,23 @@ class _Search:
                 max_iter=min(self.settings.max_iter, QUICK_ITERATIONS),
             )
             if self.criterion == "heldout":
-                self._hold_out(quick)
+                self.hold_out(quick)
                 continue
             with self._judging(rank):
                 self._quick_fits(quick)
         if self.criterion == "mdl":
             state, best = self.state, self.best
             settings = replace(self.settings, n_components=best)
-            state.best = self._fit(0, settings, self._random(best), state.best)
+            last = self._fit(0, settings, self._random(best), state.best)
+            if state.best is None or not self._failed(last) or self._failed(state.best):
+                state.best = last
             n = state.ranks.index(best)
             state.scores[n] = np.minimum(state.scores[n], state.bits[0])
 
-    def _report(self, rank: int, last: int) -> None:
+    def _failed(self, result: Result) -> bool:
+        return failed(result, self.observations)
+
+    def report(self, rank: int, last: int) -> None:
         """Report the rank that is tried next, and the likely last one."""
         best = self.best if self.state.ranks else None
         on_rank_of(self.on_iteration)(
@@ -297,22 +310,17 @@ class _Search:
         if not ranks:
             return 1
         best, top = self.best, ranks[-1]
-        below = [rank for rank in ranks if rank < best]
-        above = [rank for rank in ranks if rank > best]
-        if top < most and (top - best < RANKS_BEYOND or len(above) < 2):
+        n_above = sum(rank > best for rank in ranks)
+        if top < most and (top - best < RANKS_BEYOND or n_above < 2):
             step = max(1, top // STEP) if self._are_many(top) else 1
             return min(most, top + step)
-        # Ranks next to the best one that long steps left out.
-        for low, high in ((max(below, default=0), best), (best, min(above, default=best))):
-            if high - low > 1:
-                return (low + high) // 2
-        return None
+        return rank_left_out(ranks, best)
 
     def _has_room_for(self, rank: int) -> bool:
         """Whether there is enough memory for a full fit of this rank; if not, the search ends."""
         more = replace(self.settings, n_components=rank, n_init=self.settings.n_init + 1)
         try:
-            check_memory(self.observations, more, self.machine)
+            check_memory(self.observations, more, self.backends)
         except MemoryError as error:
             if not self.state.ranks:
                 raise
@@ -362,7 +370,7 @@ class _Search:
         if number == len(state.fits):
             result = fit(
                 self.observations, settings, random, self.on_iteration, self.recorder, first,
-                self.machine,
+                self.backends,
             )  # fmt: skip
             state.fits.append(result)
             state.bits.append(description_length(result))
@@ -400,23 +408,44 @@ class _Search:
     def _random(self, rank: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, rank])
 
-    def _hold_out(self, settings: Settings) -> None:
+    def hold_out(self, settings: Settings) -> None:
         """Fit a rank without each part of the entries in turn, and keep the log-losses."""
-        losses, rank = [], settings.n_components
-        parts = held_out_parts(self.observations, max(1, self.seed))
-        n_groups = n_row_groups(self.observations)
+
+        def fitted(kept: ObservedEntries, random: np.random.Generator) -> Result:
+            result = fit(kept, settings, random, self.on_iteration)
+            if result.interrupted:
+                raise KeyboardInterrupt
+            return result
+
         with _no_warnings():
-            for random, (kept, rows, columns, values, weights) in zip(
-                self._random(rank).spawn(N_FOLDS), parts, strict=True
-            ):
-                result = fit(kept, settings, random, self.on_iteration)
-                if result.interrupted:
-                    raise KeyboardInterrupt
-                p = result.predict_proba(rows, columns)
-                losses.append(log_loss_by_rows(rows, values, p, weights, n_groups))
-        self.state.ranks.append(rank)
-        self.state.scores.append(np.concatenate(losses))
+            losses, wrong = self.tested(settings.n_components, fitted)
+        self.state.ranks.append(settings.n_components)
+        self.state.scores.append(losses)
+        self.state.wrong.append(wrong)
         self.recorder.save_if_due()
+
+    def tested(
+        self, rank: int, fitted: Callable[[ObservedEntries, np.random.Generator], Result]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Predict held-out entries by what is fitted to the other ones.
+
+        Returns
+        -------
+        (G,) arrays
+            The log-loss and the share of wrong predictions in each group of held-out entries.
+        """
+        losses, wrong = [], []
+        n_groups = n_row_groups(self.observations, self.n_folds)
+        parts = self.observations.held_out_parts(self.n_folds, max(1, self.seed))
+        for random, (kept, rows, columns, values, weights) in zip(
+            self._random(rank).spawn(self.n_folds), parts, strict=True
+        ):
+            result = fitted(kept, random)
+            p = result.predict_proba(rows, columns)
+            losses.append(log_loss_by_rows(rows, values, p, weights, n_groups))
+            missed = (result.predict(rows, columns) != values).astype(np.float64)
+            wrong.append(mean_by_rows(rows, missed, weights, n_groups))
+        return np.concatenate(losses), np.concatenate(wrong)
 
     # ------------------------------------------------------------ what a rank begins with
 
@@ -457,7 +486,9 @@ class _Search:
 
     def _bits_of_sample(self, result: Result) -> float:
         rows = result.row_log_odds[self.sample.rows]
-        return description_length(replace(result, observations=self.sample.seen, row_log_odds=rows))
+        return description_length(
+            replace(result, observations=self.sample.observations, row_log_odds=rows)
+        )
 
     @cached_property
     def sample(self) -> Sample:
@@ -469,6 +500,16 @@ class _Search:
         model = replace(self.settings, n_components=len(columns)).first_model()
         ending = Ending.OUT_OF_ITERATIONS
         return Result(model, self.observations, rows, columns, -np.inf, ending, 0, {})
+
+
+def rank_left_out(ranks: Sequence[int], best: int) -> int | None:
+    """A rank next to the best one that long steps left out; None if there is none."""
+    below = max((rank for rank in ranks if rank < best), default=0)
+    above = min((rank for rank in ranks if rank > best), default=best)
+    for low, high in ((below, best), (best, above)):
+        if high - low > 1:
+            return (low + high) // 2
+    return None
 
 
 @contextmanager
@@ -494,3 +535,207 @@ def drop_useless(result: Result) -> tuple[Result, int]:
     if n_dropped == 0 or not keep:
         return result, 0
     return result.with_factors(keep), n_dropped
+
+
+# ---------------------------------------------------------------- which score decides
+
+# Description lengths choose if the shortest one saves at least this fraction of the bits that a
+# table with holes takes without factors.
+CLEAR = 0.1
+
+# The ranks among which held-out entries choose; larger ones are tried until this many have not been
+# better than the best. Of fewer entries than this, a smaller part is held out at a time, because a
+# fit misses each of them. The same entries are held out whatever the seed of a fit.
+RANKS = (1, 2, 3, 5, 8, 13, 21, 34, 55)
+WORSE = 2
+FEW_ENTRIES = 1000
+MORE_FOLDS = 10
+SEED = 1
+
+# Factors that are not fitted, and the log-odds of their members.
+Plain = Literal["constant", "rows", "columns"]
+PLAIN: tuple[Plain, ...] = get_args(Plain)
+SURE = 8.0
+
+
+@dataclass(eq=False)
+class Choice:
+    """The state of a choice: everything that it needs to continue."""
+
+    described: RankSelection | None = None  # by description length
+    best: Result | None = None
+    held_out: SearchState = field(default_factory=SearchState)
+
+
+def choose(
+    observations: ObservedEntries,
+    settings: Settings,
+    random: np.random.Generator,
+    on_iteration: OnIteration | None = None,
+    recorder: Recorder | None = None,
+    backends: BackendFactory | None = None,
+) -> tuple[RankSelection, Result]:
+    """Choose the number of factors, which depends only on the data, and fit them.
+
+    If nothing but noise is found, a warning says so, and the answer is a constant matrix. Ctrl-C
+    ends the choice with the best fit so far.
+    """
+    recorder = recorder or Recorder()
+    recorder.checks = checks_of_search(observations.shape)
+    options: dict[str, Any] = {
+        "on_iteration": on_iteration,
+        "recorder": recorder,
+        "backends": backends,
+    }
+    last = random.spawn(1)[0]
+    with recorder.frame("choice", Choice) as choice:
+        if choice.described is None:
+            choice.described, choice.best = search(observations, settings, random, **options)
+        selection, result = choice.described, choice.best
+        assert result is not None
+        if selection.interrupted:
+            return selection, result
+        if not _is_clear(selection, observations):
+            this = Search(
+                observations, replace(settings, alone=False), SEED, "heldout", on_iteration,
+                recorder, choice.held_out, backends,
+                MORE_FOLDS if observations.n_observed < FEW_ENTRIES else N_FOLDS,
+            )  # fmt: skip
+            try:
+                selection, plain = _by_held_out_entries(this)
+                if plain is not None and plain != "constant":
+                    return selection, _plain(settings, plain, observations, result)
+                if plain is None:
+                    full = replace(settings, n_components=selection.best)
+                    result = fit(observations, full, last, **options)
+                    selection = replace(selection, interrupted=result.interrupted)
+            except KeyboardInterrupt:
+                return replace(selection, interrupted=True), result.as_interrupted()
+        else:
+            plain = None
+    fails = judging.failed(result, observations)
+    if selection.criterion == "mdl":
+        fails = fails or not judging.explains(result)
+    if plain == "constant" or (fails and not result.interrupted):
+        return selection, _nothing_found(result, settings, selection.criterion)
+    return selection, result
+
+
+def _is_clear(selection: RankSelection, observations: ObservedEntries) -> bool:
+    """Whether description lengths tell the number of factors; without holes, they always do."""
+    n_rarer = judging.wrong_as_constant(observations)  # ones or zeros, whichever are fewer
+    if judging.has_few_holes(observations) or n_rarer == 0 or observations.n_observed < MORE_FOLDS:
+        return True
+    nothing = judging.length_without_factors(observations)
+    return bool(selection.scores.min() < (1 - CLEAR) * nothing)
+
+
+def _by_held_out_entries(this: Search) -> tuple[RankSelection, Plain | None]:
+    """Choose the rank that predicts held-out entries best.
+
+    That is the rank with the lowest log-loss among those that predict nearly as many entries
+    correctly as any: log-losses of large ranks hardly differ, because the learned noise makes up
+    for factors that are wrong. The second value is not None if no fit predicts better than a factor
+    that is not fitted.
+    """
+    state, settings = this.state, this.settings
+    most = min(this.observations.shape)
+    for rank in RANKS[len(state.ranks) :]:
+        means = [score.mean() for score in state.scores]
+        if rank > most or len(means) - np.argmin(means or [0.0]) > WORSE:
+            break
+        this.report(rank, RANKS[-1])
+        this.hold_out(replace(settings, n_components=rank))
+    best = state.ranks[_best_predictor(state)]
+    if not _can_be_plain(settings):
+        return replace(this.selection(False), best=best), None
+    losses: dict[Plain, NDArray[np.float64]] = {}
+    for kind in PLAIN:
+        losses[kind] = this.tested(1, partial(_plain, settings, kind))[0]
+    plain = min(PLAIN, key=lambda kind: losses[kind].mean())
+    lowest = min(score.mean() for score in (*state.scores, losses[plain]))
+    if losses["constant"].mean() - lowest <= LEAST_GAIN / this.observations.n_observed:
+        plain = "constant"
+    elif lowest < losses[plain].mean():
+        return replace(this.selection(False), best=best), None
+    state.scores[0] = losses[plain]
+    return replace(this.selection(False), best=1), plain
+
+
+def _best_predictor(state: SearchState) -> int:
+    """Where the best rank stands: the lowest log-loss among the fewest wrong predictions.
+
+    Numbers of wrong predictions within one standard error of their difference count as equal.
+    """
+    fewest = min(state.wrong, key=np.mean)
+    extra = [wrong - fewest for wrong in state.wrong]
+    equal = [n for n, more in enumerate(extra) if more.mean() <= standard_error(more)]
+    return min(equal, key=lambda n: state.scores[n].mean())
+
+
+# ---------------------------------------------------------------- factors that are not fitted
+
+
+def _can_be_plain(settings: Settings) -> bool:
+    return all(settings.learns(name) for name in ("noise", "row_prior", "column_prior"))
+
+
+def _plain(
+    settings: Settings, kind: Plain, observations: ObservedEntries, like: object = None
+) -> Result:
+    """Make one factor of whole rows, or of whole columns, or of all entries or none.
+
+    With few entries, it may predict better than fitted factors. The history of the run is that of
+    another result `like`, if there is one.
+    """
+    sides = [np.ones(n, dtype=bool) for n in observations.shape]
+    counts = None
+    if kind == "constant":
+        sides = [side & (2 * observations.n_ones > observations.n_observed) for side in sides]
+    else:
+        local, axis = observations.to_local(), ("rows", "columns").index(kind)
+        line = (local.rows_of_entries(), local.indices)[axis]
+        votes, mean = 2.0 * local.values - 1, 2 * local.n_ones / max(1, local.n_observed) - 1
+        total = np.bincount(line, votes, local.shape[axis]) + mean
+        sides[axis] = total > 0
+        # An entry that votes for its own line would look less noisy than a new one.
+        by_others = total[line] - votes > 0
+        counts = np.bincount(2 * local.values + by_others, minlength=4).reshape(2, 2)
+    rows, columns = (np.where(side, SURE, -SURE).astype(np.float32) for side in sides)
+    first = replace(settings, n_components=1).first_model()
+    result = Result(
+        first, observations, rows[:, None], columns[None], 0.0, Ending.CONVERGED,
+        like.n_iter if isinstance(like, Result) else 0,
+        like.history if isinstance(like, Result) else {},
+        marginal=True, stability=np.ones(1),
+    )  # fmt: skip
+    model = model_from_bits(settings, observations, result)
+    if counts is not None:
+        model = replace(model, channel=channel_from_counts(counts))
+    return replace(result, model=model, log_posterior=_log_posterior(result, model))
+
+
+def _log_posterior(result: Result, model: Model) -> float:
+    """log p(X) + log p(Y) + log p(O | X • Y) with a channel that is the same for all entries."""
+    given = np.column_stack(model.channel.log_probabilities_by_value())
+    total = float(np.sum(result.decoded_counts(result.observations) * given))
+    for bits, prior in ((result.X, model.row_prior), (result.Y, model.column_prior)):
+        total += float(np.sum(np.where(bits, np.log(prior), np.log1p(-np.asarray(prior)))))
+    return total
+
+
+def _nothing_found(result: Result, settings: Settings, criterion: str) -> Result:
+    """Warn, and return a constant matrix, unless noise or priors are given."""
+    than = "describe the table in fewer bits than no factors"
+    if criterion == "heldout":
+        than = "predict held-out entries better than a constant"
+    answer = "the answer may be worse than a constant matrix"
+    if _can_be_plain(settings):
+        result = _plain(settings, "constant", result.observations, result)
+        answer = f"the answer is a constant matrix of {['zeros', 'ones'][int(result.Y.any())]}"
+    warn_user(
+        f"nothing but noise was found: no number of factors was found to {than}, so {answer}. For "
+        'factors that explain the observed entries nevertheless, set `objective="errors"`.',
+        UninformativeWarning,
+    )
+    return result

@@ -23,7 +23,7 @@ class Settings:
 
     n_components: int
     product: Product = "or"
-    method: Literal["auto", "max-sum", "sum-product"] = "auto"
+    method: Literal["auto", "max-sum", "sum-product", "paper"] = "auto"
     noise: Channel | Literal["learn"] = "learn"
     row_prior: ArrayLike | Literal["learn"] = "learn"
     column_prior: ArrayLike | Literal["learn"] = "learn"
@@ -37,7 +37,7 @@ class Settings:
     max_memory: int | None = None
     first_flip: float = PAPER_FLIP  # where learning of the noise begins
     # False for one of several fits of a search: it is only compared, and neither tried again with
-    # less noise nor finished by max-sum.
+    # less noise nor finished with floats.
     alone: bool = True
 
     def learns(self, name: str) -> bool:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from boolweave.data.observations import Absent, Duplicates
     from boolweave.io.cells import Seen
     from boolweave.io.dialect import Dialect
+    from boolweave.io.encoded import Encoded
     from boolweave.io.options import Options, Zeros
-    from boolweave.io.tables.contents import Contents, Encoded
-    from boolweave.io.tables.origin import Origin
+    from boolweave.io.origin import Origin
     from boolweave.runtime.types import Array
 
 __all__ = ["FORMATS", "FileError", "Reading", "read", "replacing"]
@@ -35,7 +35,8 @@ _BY_SUFFIX = {
     ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".mtx": "mtx",
     ".xlsx": "xlsx", ".xlsm": "xlsx", ".npz": "npz", ".npy": "npz", ".fimi": "fimi", ".png": "png",
 }  # fmt: skip
-_MOVIELENS = {"u.data", "ratings.dat", "ratings.csv"}
+# Ratings of MovieLens: names of files and their delimiters.
+_MOVIELENS = {"u.data": "\t", "ratings.dat": "::", "ratings.csv": ","}
 _PACKED = {".gz", ".zst", ".zstd"}
 
 
@@ -46,10 +47,6 @@ class Reading:
     Attributes
     ----------
     observations : Observations
-    name : str
-        The name of the file in messages.
-    format : str
-        One of `FORMATS`.
     guess : str
         A description of how the file was read.
     times : array of shape (n_observed,), optional
@@ -60,18 +57,22 @@ class Reading:
         The form of a wide table of zeros and ones, if `keep` asked for it.
     lists_entries : bool
         Whether the file lists only some entries: pairs, triples, transactions, a sparse matrix.
+    name : str
+        The name of the file in messages.
+    format : str
+        One of `FORMATS`.
     unused_words : list of (str, str)
         The given words that occur in no cell: "ones", "zeros" or "missing", and the word.
     """
 
     observations: Seen
-    name: str
-    format: str
     guess: str
     times: Array | None = None
     encoded: Encoded | None = None
     origin: Origin | None = None
     lists_entries: bool = False
+    name: str = ""
+    format: str = ""
     unused_words: Sequence[tuple[str, str]] = ()
 
     @property
@@ -168,28 +169,31 @@ def read(
         if len(source) > 1:
             return _parts(source, format, options, max_memory)
         (source,) = source
-    if str(source) != "-" and Path(source).is_dir() and format in (None, "movielens"):
-        found = _movielens(Path(source), str(source), options)
-        return _reading(found, str(source), "movielens", options)
     with files.local_copy(source) as (path, name), files.without_panic(name):
         kind = format or _format_of(path, Path(name), asked)
-        own_name = Path(name).name in _MOVIELENS and path == Path(name)
-        if kind == "movielens" and not own_name:
-            options.check(name, "MovieLens files", "above", "times")
-            limit = "mean" if above is None else above
-            options = Options(Dialect(layout="triples"), limit, times=times)
-            kind = "csv"
+        if kind == "movielens":
+            options = _of_movielens(options, name)
         if times is not None and kind in ("csv", "parquet", "arrow", "xlsx"):
             options = _with_times(options, name)
-        found = _read_one(path, name, kind, options)
-        return _reading(found, name, kind, options)
+        reading = _read_one(path, name, kind, options)
+        guess, unused = reading.guess, options.words.unused()
+        if kind == "movielens":
+            guess = f"MovieLens, ones are ratings above {options.above}"
+        return replace(reading, guess=guess, name=name, format=kind, unused_words=unused)
 
 
-def _reading(found: Contents, name: str, kind: str, options: Options) -> Reading:
-    return Reading(
-        found.observations, name, kind, found.guess, found.times, found.encoded, found.origin,
-        found.lists_entries, options.words.unused(),
-    )  # fmt: skip
+def _of_movielens(options: Options, name: str) -> Options:
+    """The options of a file of MovieLens: triples of ratings, with the time in the last column."""
+    from boolweave.io.dialect import Dialect
+    from boolweave.io.options import Options
+
+    options.check(name, "MovieLens files", "above", "times")
+    if options.times not in (None, "timestamp", "4"):
+        raise FileError(
+            name, f"`times`: expected timestamp, the fourth column, got {options.times!r}"
+        )
+    above = "mean" if options.above is None else options.above
+    return Options(Dialect(layout="triples"), above, times=options.times and "4")
 
 
 def _with_times(options: Options, name: str) -> Options:
@@ -203,11 +207,9 @@ def _with_times(options: Options, name: str) -> Options:
     return replace(options, dialect=replace(asked, layout=asked.layout or "triples"))
 
 
-def _read_one(path: Path, name: str, kind: str, options: Options) -> Contents:
+def _read_one(path: Path, name: str, kind: str, options: Options) -> Reading:
     """The contents of a file of a known kind, with a description and the times, if any."""
-    if kind == "movielens":
-        return _movielens(path, name, options)
-    if kind == "csv":
+    if kind in ("csv", "movielens"):
         from boolweave.io.text import read_text
 
         return read_text(path, name, options)
@@ -229,7 +231,7 @@ def _read_one(path: Path, name: str, kind: str, options: Options) -> Contents:
 def _parts(
     sources: Sequence[str | Path], format: str | None, options: Options, max_memory: int | None
 ) -> Reading:
-    from boolweave.io.parts import read_parts
+    from boolweave.io.columnar import read_parts
 
     name, needed = f"{len(sources)} files", "several files must be Parquet files of triples"
     if format not in (None, "parquet") or options.dialect.layout not in (None, "triples"):
@@ -241,26 +243,26 @@ def _parts(
                 raise FileError(called, needed)
     with files.without_panic(name):
         observations = read_parts([Path(source) for source in sources], options, max_memory)
-    return Reading(observations, name, "parquet", "parquet, triples", lists_entries=True)
+    return Reading(
+        observations, "parquet, triples", lists_entries=True, name=name, format="parquet"
+    )
 
 
 def _format_of(path: Path, name: Path, asked: Dialect) -> str:
     """Recognize the format by the first bytes, then by the name, then by the lines."""
-    from boolweave.datasets.movielens import is_movielens
     from boolweave.io.dialect import Dialect
-    from boolweave.io.tables.excel import is_workbook
+    from boolweave.io.excel import is_workbook
 
     mark = files.magic(path)
-    if mark == "npz" and is_workbook(path):
+    stem = name.with_suffix("") if name.suffix.lower() in _PACKED else name
+    by_name = _BY_SUFFIX.get(stem.suffix.lower())
+    if mark == "npz" and (by_name == "xlsx" or is_workbook(path)):
         return "xlsx"
     if mark in {"parquet", "arrow", "png", "mtx", "npz", "npy"}:
         return "npz" if mark == "npy" else str(mark)
-    if asked == Dialect() and is_movielens(path, name.name):
+    if asked == Dialect() and _is_movielens(path, name.name):
         return "movielens"
-    stem = name.with_suffix("") if name.suffix.lower() in _PACKED else name
-    if stem.suffix.lower() in _BY_SUFFIX:
-        return _BY_SUFFIX[stem.suffix.lower()]
-    return "fimi" if _looks_like_transactions(path) else "csv"
+    return by_name or ("fimi" if _looks_like_transactions(path) else "csv")
 
 
 def _looks_like_transactions(path: Path) -> bool:
@@ -280,31 +282,16 @@ def _looks_like_transactions(path: Path) -> bool:
     return longest >= 3 and largest > files.by_value("1")
 
 
-def _movielens(path: Path, name: str, options: Options) -> Contents:
-    """A file of the MovieLens data sets under its original name, or the folder that holds it."""
-    from boolweave.data.cells import codes_above
-    from boolweave.data.splits import in_entry_order
-    from boolweave.datasets.movielens import read_movielens
-    from boolweave.io.cells import observe
-    from boolweave.io.tables.contents import Contents
+def _is_movielens(path: Path, name: str) -> bool:
+    """Whether a file of this name has the fields of MovieLens in its first line.
 
-    options.check(name, "MovieLens files", "above", "times")
-    if options.times not in (None, "timestamp", "4"):
-        raise FileError(
-            name, f"`times`: expected timestamp, the fourth column, got {options.times!r}"
-        )
-    try:
-        found = read_movielens(path)
-    except FileNotFoundError as error:
-        wrong = "expected a file, or a folder with MovieLens data, got another folder; name a file"
-        raise FileError(name, wrong if path.is_dir() else str(error)) from None
-    except ValueError as error:
-        raise FileError(name, str(error)) from None
-    limit = "mean" if options.above is None else options.above
-    codes = codes_above(found.ratings, limit)
-    seen = observe(found.rows, found.columns, codes, found.users, found.films, name)
-    when = None
-    if options.times is not None:
-        when = in_entry_order(seen.to_local(), found.rows, found.columns, found.times)
-    words = f"MovieLens, ones are ratings above {limit}"
-    return Contents(seen, words, when, lists_entries=True)
+    Other tables may be called ratings.csv, too.
+    """
+    if name not in _MOVIELENS:
+        return False
+    with path.open("rb") as file:
+        line = file.readline(1000).decode("utf-8-sig", "replace").strip()
+    fields = line.split(_MOVIELENS[name])
+    if name == "ratings.csv":
+        return fields == ["userId", "movieId", "rating", "timestamp"]
+    return len(fields) == 4 and all(field.replace(".", "", 1).isdecimal() for field in fields)

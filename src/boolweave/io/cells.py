@@ -7,21 +7,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boolweave.data.cells import MISSING, USUAL, USUAL_SPELLINGS, WRONG, CellWords
-from boolweave.data.convert import from_coded_triples
+from boolweave.data.convert import check_room, from_coded_triples
+from boolweave.data.labels import Labels
 from boolweave.data.observations import Absent, Duplicates, Observations
 from boolweave.data.ones import SparseObservations, is_large_and_sparse
-from boolweave.data.sparse import check_room
 from boolweave.data.splits import in_entry_order
 from boolweave.io.files import FileError
+from boolweave.runtime.types import Array, Integers
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
-
-    from boolweave.data.labels import Labels
-    from boolweave.runtime.types import Array, Integers
 
 Seen = Observations | SparseObservations
 
@@ -31,6 +29,10 @@ RATINGS = "if these are ratings, choose which are ones with `above` mean, median
 def is_cell(text: str, words: CellWords = USUAL) -> bool:
     """Whether a text can be a cell of a Boolean table."""
     return words.code(text) != WRONG
+
+
+# Other spellings of the numbers 0 and 1, such as 01, +1, 1.00 and 1e0.
+ZERO_OR_ONE = r"^\s*[+-]?0*[01]?(?:\.0*)?(?:[eE]0+)?\s*$"
 
 
 def codes_of_column(column: pl.Series, words: CellWords) -> NDArray[np.uint8]:
@@ -46,10 +48,17 @@ def codes_of_column(column: pl.Series, words: CellWords) -> NDArray[np.uint8]:
         codes = words.number_codes(column.cast(pl.Float64).fill_null(np.nan).to_numpy())
         codes[empty] = blank
         return codes
-    codes = np.where(empty, blank, WRONG).astype(np.uint8)
+    codes = np.where(empty, np.uint8(blank), np.uint8(WRONG))
+    if column.dtype == pl.String and not words.codes:  # mostly just these two
+        for number in (0, 1):
+            equal = (column == str(number)).fill_null(False).to_numpy()
+            codes = np.where(equal, np.uint8(number), codes)
+    if not (codes == WRONG).any():
+        return codes
     cells = column.drop_nulls().unique()
     if column.dtype == pl.String and not words.codes:  # there may be millions of other texts
-        cells = cells.filter(cells.str.strip_chars().str.to_lowercase().is_in(USUAL_SPELLINGS))
+        usual = cells.str.strip_chars().str.to_lowercase().is_in(USUAL_SPELLINGS)
+        cells = cells.filter(usual | cells.str.contains(ZERO_OR_ONE))
     for cell in cells.to_list():
         code = words.code(cell)
         if code != WRONG:
@@ -63,6 +72,9 @@ def ratings_of_texts(
     """Ratings, NaN where missing, and a mask of the texts that are not numbers."""
     import polars as pl
 
+    numbers = column.cast(pl.Float64, strict=False)
+    if not words.codes and numbers.is_finite().all() and not numbers.null_count():
+        return numbers.to_numpy(), np.zeros(len(numbers), dtype=bool)
     plain = column.fill_null("").str.strip_chars()
     ratings = plain.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy().copy()
     blank = [cell for cell in plain.unique().to_list() if words.is_blank(cell)]
@@ -167,3 +179,64 @@ def check_size(shape: tuple[int, int], name: str) -> None:
         check_room(shape, 'pass `absent="missing"` to use only the entries that the file holds')
     except MemoryError as error:
         raise FileError(name, str(error)) from None
+
+
+# ---------------------------------------------------------------- names
+
+
+# Keys whose range is at most this are numbered by a lookup table; other keys are sorted.
+_TABLE_RANGE = 50_000_000
+
+
+class Numbering:
+    """The names of one axis that have appeared so far, all of one type."""
+
+    def __init__(self) -> None:
+        self._table: pl.DataFrame | None = None
+
+    @property
+    def dtype(self) -> pl.DataType | None:
+        """Type of the names; None before the first names."""
+        return None if self._table is None else self._table["key"].dtype
+
+    def __len__(self) -> int:
+        return 0 if self._table is None else self._table.height
+
+    def number(self, keys: pl.Series) -> NDArray[np.int64]:
+        """Number each key of a column without nulls; new ones get the next numbers."""
+        import polars as pl
+
+        if self._table is None:
+            self._table = pl.DataFrame({"key": keys[:0], "code": pl.Series([], dtype=pl.Int64)})
+        given = pl.DataFrame({"key": keys})
+        new = given.unique(maintain_order=True).join(
+            self._table, on="key", how="anti", maintain_order="left"
+        )
+        codes = np.arange(len(self), len(self) + new.height, dtype=np.int64)
+        self._table = self._table.vstack(new.with_columns(pl.Series("code", codes)))
+        found = given.join(self._table, on="key", how="left", maintain_order="left")
+        return found["code"].to_numpy()
+
+    def labels(self) -> Labels:
+        """The names as text, in the order of their numbers."""
+        keys = [] if self._table is None else self._table["key"].to_list()
+        return np.array([str(key) for key in keys], dtype=np.str_)
+
+
+def number_integers(keys: Integers) -> tuple[NDArray[np.int32], Labels]:
+    """Number integer keys, all at once, and return their labels in that order."""
+    if not len(keys):
+        return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.str_)
+    keys = keys.astype(np.int64, copy=False)
+    low, distinct = int(keys.min()), None
+    if int(keys.max()) - low < _TABLE_RANGE:
+        keys = keys - low
+    else:
+        distinct, keys = np.unique(keys, return_inverse=True)
+    # Keys are written from the back, so that the first appearance of a key remains.
+    first = np.full(int(keys.max()) + 1, len(keys), dtype=np.int64)
+    first[keys[::-1]] = np.arange(len(keys) - 1, -1, -1)
+    order = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(keys))]
+    labels = (order + low if distinct is None else distinct[order]).astype(np.str_)
+    first[order] = np.arange(len(order))
+    return first.astype(np.int32)[keys], labels

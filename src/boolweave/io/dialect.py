@@ -10,8 +10,15 @@ from typing import Literal
 
 from boolweave.data.cells import USUAL, CellWords
 from boolweave.io.cells import is_cell
-from boolweave.io.files import FileError, decoded, listed, open_quote
-from boolweave.io.tables.records import records, sep_line, table_chunks
+from boolweave.io.files import (
+    FileError,
+    decoded,
+    listed,
+    open_quote,
+    records,
+    sep_line,
+    table_chunks,
+)
 
 Layout = Literal["wide", "triples", "pairs"]
 Labels = Literal["yes", "no", "ignore"]

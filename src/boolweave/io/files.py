@@ -9,10 +9,13 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from traceback import walk_tb
 from typing import BinaryIO
+
+from boolweave.runtime.atomic import naming
 
 # Number of bytes of text that are parsed at a time: large enough for polars to work in parallel,
 # small enough that the scratch arrays of a chunk do not matter.
@@ -32,6 +35,10 @@ _MAGIC = {
 
 # The first bytes of files that are not read, with what they are and the remedy.
 _FOREIGN = {
+    b"\xd0\xcf\x11\xe0": (
+        "an old workbook (.xls), or one with a password",
+        "save it as .xlsx without a password",
+    ),
     b"BZh91AY": ("data compressed with bzip2", "decompress it with bunzip2, or use gzip or zstd"),
     b"\xfd7zXZ": ("data compressed with xz", "decompress it with unxz, or use gzip or zstd"),
     b'[{"': ("JSON", "convert it to CSV or Parquet"),
@@ -131,16 +138,28 @@ def without_panic(name: str) -> Iterator[None]:
 
 @contextmanager
 def expecting(name: str, what: str, *errors: type[Exception]) -> Iterator[None]:
-    """Turn what another library raises for a file that is not `what` into a `FileError`."""
+    """Turn what is raised for a file that is not `what` into a `FileError`.
+
+    Its message quotes a reason only in our own words; what another library said is its cause.
+    """
     try:
         yield
     except FileError:
         raise
     except errors as error:
-        first = (str(error).splitlines() or [type(error).__name__])[0]
+        words = words_of_ours(error)
+        reason = f" ({words})" if words else ""
         raise FileError(
-            name, f"expected {what}, but it cannot be read ({first}); recreate it"
-        ) from None
+            name, f"expected {what}, but it cannot be read{reason}; recreate it"
+        ) from error
+
+
+def words_of_ours(error: Exception) -> str:
+    """Return the first line of a message of boolweave; nothing if another library raised it."""
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    module = frame.f_globals.get("__name__", "")
+    ours = module.startswith("boolweave.") or module == "sklearn.utils._param_validation"
+    return str(error).partition("\n")[0] if ours and isinstance(error, ValueError) else ""
 
 
 def magic(path: Path) -> str | None:
@@ -159,7 +178,7 @@ def _refuse_foreign(path: Path, name: str) -> None:
     start = _start(path)
     for mark, (found, remedy) in _FOREIGN.items():
         if start.startswith(mark):
-            raise FileError(name, f"expected a table as text in UTF-8, got {found}; {remedy}")
+            raise FileError(name, f"expected a table, got {found}; {remedy}")
 
 
 def decoded(line: bytes, name: str, number: int) -> str:
@@ -192,7 +211,7 @@ def _scratch(stack: contextlib.ExitStack) -> Path:
 
 def _spool(stream: BinaryIO | gzip.GzipFile, stack: contextlib.ExitStack) -> Path:
     path = _scratch(stack)
-    with path.open("wb") as file:
+    with naming(path), path.open("wb") as file:
         shutil.copyfileobj(stream, file)
     return path
 
@@ -261,3 +280,69 @@ def text_chunks(path: Path, name: str, what: str) -> Iterator[tuple[bytes, int]]
             )
         yield content, n_lines
         n_lines += content.count(b"\n")
+
+
+# ---------------------------------------------------------------- records of text tables
+
+
+# The line above a table by which Excel states the delimiter.
+_SEP = re.compile(rb'"?sep=(.)"?\r?(?=\n)', re.IGNORECASE)
+# Number of bytes within which a quoted field must end; otherwise, its closing quotation mark was
+# forgotten.
+LONGEST = 4 * CHUNK_BYTES
+
+
+def sep_line(path: Path) -> str | None:
+    """The delimiter that the first line names, as in ``sep=;``."""
+    with path.open("rb") as file:
+        start = file.read(64).removeprefix(b"\xef\xbb\xbf").replace(b"\r", b"\n")
+    found = _SEP.match(start)
+    return found[1].decode("ascii", "replace") if found else None
+
+
+def table_chunks(path: Path, name: str) -> Iterator[tuple[bytes, int]]:
+    """Chunks of whole records of a table, and the number of lines before each chunk."""
+    pending, before = b"", 0
+    for content, lines_before in text_chunks(path, name, "a table"):
+        if lines_before == 0 and (found := _SEP.match(content)):
+            content = content[found.end() :]
+        if not pending:
+            before = lines_before
+        pending += content
+        pending = without_comments(pending, lambda line: line.count(b'"') % 2 == 1)
+        if pending.count(b'"') % 2 and len(pending) < LONGEST:
+            continue
+        yield pending, before
+        pending = b""
+    if pending:
+        yield pending, before
+
+
+def without_comments(content: bytes, is_comment: Callable[[bytes], bool]) -> bytes:
+    """The content with an empty line instead of each comment, which begins with #."""
+    if not (content.startswith(b"#") or b"\n#" in content):
+        return content
+    lines, inside = content.split(b"\n"), False
+    for i, line in enumerate(lines):
+        if not inside and line.startswith(b"#") and is_comment(line.rstrip(b"\r")):
+            lines[i] = b""
+        else:
+            inside ^= line.count(b'"') % 2 == 1
+    return b"\n".join(lines)
+
+
+def records(content: bytes) -> Iterator[tuple[bytes, int]]:
+    """The records in whole lines, without line ends, and the number of lines before each.
+
+    The last record may have a quoted field that does not end.
+    """
+    pending, start = b"", 0
+    for number, line in enumerate(content.split(b"\n")[:-1]):
+        if not pending:
+            start = number
+        pending += line + b"\n"
+        if pending.count(b'"') % 2 == 0:
+            yield pending.rstrip(b"\r\n"), start
+            pending = b""
+    if pending:
+        yield pending.rstrip(b"\r\n"), start

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from boolweave.data.cells import USUAL, Above, CellWords
 from boolweave.data.observations import Absent, Duplicates
 from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError
+
+if TYPE_CHECKING:
+    pass
 
 Zeros = Literal["auto", "exact", "collective"]
 
@@ -70,3 +73,10 @@ class Options:
                 "itself; leave it out",
             )
         self.check(name, kind, "layout", *takes)
+
+
+# ---------------------------------------------------------------- results
+
+
+class CellError(FileError):
+    """A cell that is neither 0, 1 nor missing."""

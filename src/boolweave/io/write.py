@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -9,16 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boolweave.data.labels import name_for_labels
+from boolweave.io.dialect import MARK
+from boolweave.io.origin import TextForm, with_mark, without_mark
 from boolweave.runtime.atomic import into_stream, replacing
 from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
     from boolweave.data.observations import Observations
+
+    Frames = Iterable[tuple[pl.DataFrame, NDArray[np.bool_]]]
 
 TABLE_FORMATS = ("csv", "tsv", "parquet", "arrow", "json", "xlsx")
 MATRIX_FORMATS = (*TABLE_FORMATS, "npz", "png")
@@ -38,7 +44,8 @@ def write_pieces(frames: Iterable[pl.DataFrame], output: Path | None, kind: str)
 @contextmanager
 def opened(output: Path | None) -> Iterator[BinaryIO]:
     """Open a file that replaces `output` once it is complete, or standard output."""
-    with into_stream(_standard_output) if output is None else replacing(output) as file:
+    stream = into_stream(_standard_output, "standard output") if output is None else None
+    with stream or replacing(output or "-") as file:
         yield file
 
 
@@ -55,19 +62,22 @@ def _put_table(frames: Iterable[pl.DataFrame], file: BinaryIO, kind: str) -> Non
             frame.write_csv(file, separator=separator, include_header=number == 0)
         return
     if kind == "xlsx":
-        from boolweave.io.tables.excel import write_sheet
+        from boolweave.io.excel import write_sheet
 
         write_sheet(((frame, None) for frame in frames), file)
         return
     import polars as pl
 
     whole = pl.concat(frames)
-    if kind == "parquet":
-        whole.write_parquet(file)
-    elif kind == "arrow":
-        whole.write_ipc(file)
-    else:
+    if kind == "json":
         file.write(whole.write_json().encode() + b"\n")
+        return
+    content = io.BytesIO()  # polars does not always say why a file cannot be written
+    if kind == "parquet":
+        whole.write_parquet(content)
+    else:
+        whole.write_ipc(content)
+    file.write(content.getbuffer())
 
 
 def write_matrix(
@@ -122,3 +132,64 @@ def row_names(seen: Observations) -> list[str]:
     if seen.row_labels is not None:
         return encodable(seen.row_labels.tolist())
     return [f"row {i + 1}" for i in range(seen.n_rows)]
+
+
+# ---------------------------------------------------------------- input tables again
+
+
+_PLAIN = TextForm(",", "\n", (), b"")
+
+
+def write_again(
+    frames: Frames, output: Path | None, kind: str, form: TextForm | None, mark: bool
+) -> None:
+    """Write a completed table in its own form: delimiter, names, line ends, order of columns.
+
+    If `mark`, an additional column lists the columns that were filled in; in a workbook, such
+    cells are coloured.
+    """
+    frames = (without_mark(*pair) for pair in frames)
+    if kind == "xlsx":
+        from boolweave.io.excel import write_sheet
+
+        with opened(output) as file:
+            write_sheet(((f, marked if mark else None) for f, marked in frames), file)
+    elif kind in ("csv", "tsv"):
+        form = form or _PLAIN
+        delimiter = "\t" if kind == "tsv" else form.delimiter
+        with opened(output) as file:
+            _put_text(frames, file, form, delimiter, mark)
+    else:
+        write_pieces(_marked(frames, mark), output, kind)
+
+
+def _marked(frames: Frames, mark: bool) -> Iterator[pl.DataFrame]:
+    for frame, marked in frames:
+        yield with_mark(frame, marked) if mark else frame
+
+
+def _put_text(frames: Frames, file: BinaryIO, form: TextForm, delimiter: str, mark: bool) -> None:
+    file.write(form.preamble)
+    mark = mark and form.header is not None  # a column needs a name
+    for number, (frame, marked) in enumerate(frames):
+        if number == 0 and form.header is not None:
+            header = list(form.header or frame.columns)[: frame.width] + ([MARK] if mark else [])
+            file.write(_line(header, delimiter, form.line_end))
+        whole = with_mark(frame, marked) if mark else frame
+        if len(delimiter) > 1:
+            for row in whole.rows():
+                file.write(
+                    _line(["" if c is None else str(c) for c in row], delimiter, form.line_end)
+                )
+        else:
+            whole.write_csv(
+                file, separator=delimiter, include_header=False, line_terminator=form.line_end
+            )
+
+
+def _line(fields: list[str], delimiter: str, line_end: str) -> bytes:
+    if len(delimiter) > 1:
+        return (delimiter.join(fields) + line_end).encode()
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter, lineterminator=line_end).writerow(fields)
+    return text.getvalue().encode("utf-8", "backslashreplace")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from boolweave.metrics.checks import bits_and_scores
+from boolweave.metrics.entries import bits_and_scores
 from boolweave.runtime.checks import check_count
 from boolweave.runtime.types import Array
 

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from boolweave.model.odds import log_probability
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from boolweave.data.observations import Observations
-    from boolweave.model.odds import Doubles
-    from boolweave.runtime.types import Integers
+from boolweave.data.observations import Observations
+from boolweave.model.odds import Doubles, log_probability
+from boolweave.runtime.types import Integers
 
 _PROBABILITIES = ("one_given_zero", "one_given_one", "missing_given_zero", "missing_given_one")
 
 
 def probability_array(name: str, value: ArrayLike) -> Doubles:
     """A read-only copy of probabilities; raise ValueError unless they are between 0 and 1."""
-    array = np.array(value, dtype=np.float64)
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name} must hold probabilities between 0 and 1, got {reprlib.repr(value)}"
+        ) from None
     if array.ndim > 2:
         raise ValueError(
             f"{name} must be a number or an array that broadcasts to (rows, columns), "
@@ -125,6 +126,12 @@ class Channel:
                     f"got an array of shape {value.shape}"
                 ) from None
 
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows that have probabilities of their own; None if all have the same."""
+        sizes = [len(v) for name in _PROBABILITIES if np.ndim(v := getattr(self, name)) == 2]
+        return max(sizes, default=1) if max(sizes, default=1) > 1 else None
+
     def of_rows(self, rows: slice, n_rows: int) -> Channel:
         """The channel of some rows of a matrix that has `n_rows`."""
         own = {
@@ -196,9 +203,11 @@ class Channel:
         """
         self.broadcasts_to(observations.shape)
         given_zero, given_one = self.log_probabilities(
-            observations.rows_of_entries(), observations.indices, observations.values,
+            observations.rows_of_entries(),
+            observations.indices,
+            observations.values,
             observations.shape,
-        )  # fmt: skip
+        )
         return given_one - given_zero
 
     def probability_of_one(

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from boolweave.runtime.threads import cut
 from boolweave.runtime.types import Array, Integers
 
 Product = Literal["or", "xor"]
@@ -103,13 +104,9 @@ def boolean_product(X: ArrayLike, Y: ArrayLike, product: Product = "or") -> NDAr
     out = np.empty((n_rows, n_columns), dtype=np.uint8)
     # float32 goes through BLAS, integers do not; sums of up to 2**24 terms are exact in it.
     right = columns.astype(np.float32)
-    step = max(1, CHUNK_BYTES // (4 * max(1, n_columns)))
-    for start in range(0, n_rows, step):
-        sums = rows[start : start + step].astype(np.float32) @ right
-        if product == "or":
-            out[start : start + step] = sums > 0
-        else:
-            out[start : start + step] = np.mod(sums, 2)
+    for some in cut(n_rows, 4 * n_columns, CHUNK_BYTES):
+        sums = rows[some].astype(np.float32) @ right
+        out[some] = sums > 0 if product == "or" else np.mod(sums, 2)
     return out
 
 
@@ -121,9 +118,7 @@ def product_at(
     Positive values in X (M, K) and Y (K, N) count as 1, so that log-odds can be used like bits.
     """
     z = np.empty(len(rows), dtype=np.uint8)
-    step = max(1, PAIRS_AT_ONCE // max(1, len(Y)))
-    for start in range(0, len(rows), step):
-        pairs = slice(start, start + step)
+    for pairs in cut(len(rows), len(Y), PAIRS_AT_ONCE):
         both = (X[rows[pairs]] > 0) & (Y[:, columns[pairs]] > 0).T
         z[pairs] = both.any(axis=1) if product == "or" else np.count_nonzero(both, axis=1) % 2
     return z

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from boolweave.completion import BooleanCompletion
+from boolweave.completion.answers.explaining import CompletionExplanation, Explainer
+from boolweave.covering.result import Cover
 from boolweave.data.labels import name_of
-from boolweave.data.ones import SparseObservations
-from boolweave.metrics import expected_calibration_error, log_loss
+from boolweave.data.observations import Observations
+from boolweave.data.ones import Cells, SparseObservations
+from boolweave.engine.result import Result
+from boolweave.estimator import BooleanMatrixFactorization
+from boolweave.facts import CoverFacts, HeldOutPredictions
+from boolweave.model.channel import Channel
 from boolweave.plot import tile_orders
-from boolweave.recommend.members import surest
-from boolweave.report.grid import Grid, entries_of, make_grid
-from boolweave.report.words import percent
+from boolweave.recommend import percent, surest
+from boolweave.report.grid import (
+    EntryList,
+    Grid,
+    Lines,
+    Predict,
+    Seen,
+    listed,
+    make_grid,
+)
+from boolweave.runtime.types import Floats, Integers
 
-if TYPE_CHECKING:
-    from boolweave.data.observed import ObservedEntries
-    from boolweave.engine.result import Result
-    from boolweave.model.channel import Channel
-    from boolweave.report.grid import Seen
-    from boolweave.report.held_out import HeldOutPredictions
-    from boolweave.runtime.types import Floats, Integers
+Model = BooleanMatrixFactorization | BooleanCompletion
+Facts = list[tuple[str, str]]
 
 # Log-odds beyond this are drawn at the edge of the histogram: P = 0.999999.
 WIDEST_LOG_ODDS = 14.0
@@ -45,7 +56,7 @@ def factor_grid(result: Result, seen: Seen | None = None, decoded: bool = False)
 
     `seen` are the observations, if they differ from those of the result.
     """
-    seen = local(result.observations) if seen is None else seen
+    seen = result.observations.fetched() if seen is None else seen
     X, Y = result.row_log_odds > 0, result.column_log_odds > 0
     beliefs = (
         np.clip(odds, -WIDEST_LOG_ODDS, WIDEST_LOG_ODDS)
@@ -61,29 +72,22 @@ def factor_grid(result: Result, seen: Seen | None = None, decoded: bool = False)
     return make_grid(seen, orders, latent, (X, Y))
 
 
-def local(seen: ObservedEntries) -> Seen:
-    """The entries in this process; zeros that are not listed stay so."""
-    return seen if isinstance(seen, SparseObservations) else seen.to_local()
-
-
 # ---------------------------------------------------------------- factors
 
 
 def factor_facts(result: Result, seen: Seen | None = None) -> list[dict[str, Any]]:
     """Coverage, precision, stability, redundancy and members of each factor, by number."""
-    seen = local(result.observations) if seen is None else seen
+    seen = result.observations.fetched() if seen is None else seen
     X, Y = result.row_log_odds > 0, result.column_log_odds > 0
     n_inside, hits, alone = np.zeros((3, len(Y)), dtype=np.int64)
-    for row, column, value in entries_of(seen):
+    for row, column, value in seen.entries():
         inside = X[row] & Y[:, column].T
         n_inside += inside.sum(axis=0)
         inside = inside[value == 1]
         hits += inside.sum(axis=0)
         # A one that several factors explain does not count for any of them alone.
         alone += inside[inside.sum(axis=1) == 1].sum(axis=0)
-    if isinstance(seen, SparseObservations):
-        missing = n_inside - hits
-        n_inside = X.sum(axis=0, dtype=np.int64) * Y.sum(axis=1, dtype=np.int64) - missing
+    n_inside += seen.implied_zeros_in(X, Y)
     facts: list[dict[str, Any]] = []
     for k in range(len(Y)):
         rows, columns = (
@@ -128,8 +132,8 @@ def noise_in_words(channel: Channel) -> str:
     if up.ndim or down.ndim:
         return "given for each entry"
     if np.isclose(up, down):
-        return f"{percent(float(up))} of entries flipped"
-    return f"{percent(float(up))} of zeros, {percent(float(down))} of ones flipped"
+        return f"{percent(float(up), 1)} of entries flipped"
+    return f"{percent(float(up), 1)} of zeros, {percent(float(down), 1)} of ones flipped"
 
 
 # ---------------------------------------------------------------- charts
@@ -155,6 +159,180 @@ def calibration(tested: HeldOutPredictions) -> dict[str, object] | None:
         "predicted": (np.bincount(group, chance, 10)[used] / count[used]).tolist(),
         "frequency": (np.bincount(group, values, 10)[used] / count[used]).tolist(),
         "count": count[used].tolist(),
-        "error": expected_calibration_error(values, chance),
-        "log_loss": log_loss(values, chance),
+        "error": tested.calibration_error,
+        "log_loss": tested.log_loss,
     }
+
+
+# ---------------------------------------------------------------- completions
+
+# Number of offsets that are drawn: this many of the highest and of the lowest.
+ENDS = 8
+
+# A row or a column belongs to a factor if this is more probable than not.
+BELONGS = 0.5
+
+# Number of entries of each list whose reasons are computed for the page.
+EXPLAINED = 40
+
+# Names of the bars in a chart of reasons.
+PARTS = {
+    "base": "base",
+    "row": "row offset",
+    "column": "column offset",
+    "pattern": "pattern of entries",
+    "directions": "directions",
+    "layers": "Boolean layers",
+    "boolean": "Boolean model",
+}
+
+
+def probabilities_of(model: BooleanCompletion) -> Predict:
+    """P(o = 1) at pairs of positions."""
+
+    def predict(rows: Integers, columns: Integers) -> Floats:
+        return model.ensemble_.probabilities(rows.astype(np.intp), columns.astype(np.intp))
+
+    return predict
+
+
+def completion_grid(model: BooleanCompletion) -> Grid:
+    """The matrix with P(o = 1), rows and columns with the highest offsets first."""
+    orders = tuple(
+        np.argsort(-bias, kind="stable") for bias in (model.row_bias_, model.column_bias_)
+    )
+    return make_grid(model.observations_, (orders[0], orders[1]), probabilities_of(model))
+
+
+def offsets(seen: Observations, bias: Floats, axis: str) -> dict[str, object]:
+    """The highest and the lowest offsets of lines with entries, by name, the highest first."""
+    filled = np.diff(seen.indptr) > 0
+    if axis == "column":
+        filled = np.bincount(seen.indices, minlength=seen.n_columns) > 0
+    order = np.argsort(-bias, kind="stable")
+    order = order[filled[order]]
+    if len(order) > 2 * ENDS:
+        order = np.concatenate([order[:ENDS], order[-ENDS:]])
+    return {
+        "axis": axis,
+        "names": [name_of(seen, int(i), axis) for i in order],
+        "values": bias[order].tolist(),
+    }
+
+
+def reason(found: CompletionExplanation) -> dict[str, object]:
+    """The parts of the log-odds of a pair, and their sum."""
+    kinds = [part.kind for part in found.parts]
+    names = [
+        f"{PARTS[part.kind]} {part.family}" if kinds.count(part.kind) > 1 else PARTS[part.kind]
+        for part in found.parts
+    ]
+    return {
+        "names": [*names, "in total"],
+        "values": [*(round(part.log_odds, 4) for part in found.parts), round(found.log_odds, 4)],
+        "sentences": [*(part.sentence for part in found.parts), *found.notes],
+    }
+
+
+def layer_facts(model: BooleanCompletion) -> list[dict[str, object]]:
+    """The non-empty Boolean factors with their members, the most certain first.
+
+    Every model of an ensemble has its own factors; those of the first model are shown.
+    """
+    facts = []
+    for family in model.ensemble_.families:
+        for number, layer in enumerate(family.members[0].layers, 1):
+            way = "more" if layer.strength > 0 else "less"
+            facts += _factors(model, f"Layer {number}, factor", way, layer.rows, layer.columns)
+    plain = model.ensemble_.plain
+    if plain is not None:
+        facts += _factors(model, "Boolean factor", "more", plain.rows, plain.columns)
+    return facts
+
+
+def _factors(
+    model: BooleanCompletion, name: str, way: str, rows: Floats, columns: Floats
+) -> list[dict[str, Any]]:
+    facts = []
+    for k in range(rows.shape[1]):
+        inside = surest(rows[:, k] - BELONGS), surest(columns[k] - BELONGS)
+        if not all(len(own) for own in inside):
+            continue
+        names = [
+            [name_of(model.observations_, int(i), axis) for i in own[:MEMBERS_LISTED]]
+            for own, axis in zip(inside, ("row", "column"), strict=True)
+        ]
+        facts.append(
+            {
+                "name": f"{name} {k + 1}",
+                "note": f"Ones are {way} probable here.",
+                "rows": names[0],
+                "n_rows": len(inside[0]),
+                "columns": names[1],
+                "n_columns": len(inside[1]),
+            }
+        )
+    return facts
+
+
+def reasons(
+    model: BooleanCompletion, lists: list[EntryList], rows: Lines, columns: Lines
+) -> list[dict[str, object]]:
+    """Explanations of the first and the last entries of each list."""
+    found = []
+    explainer = Explainer(model.ensemble_, model.observations_)
+    for entries in lists:
+        at = np.arange(len(entries))
+        if len(at) > EXPLAINED:
+            at = np.concatenate([at[: EXPLAINED // 2], at[-EXPLAINED // 2 :]])
+        numbers = rows.numbers(entries.rows[at]), columns.numbers(entries.columns[at])
+        for i, row, column in zip(at, *(own.tolist() for own in numbers), strict=True):
+            why = explainer.at(int(entries.rows[i]), int(entries.columns[i]))
+            found.append({"row": row, "column": column, **reason(why)})
+    return found
+
+
+# ---------------------------------------------------------------- covers
+
+
+def cover_entries(found: Cover) -> SparseObservations:
+    """The table: its ones and its missing entries; all others are zeros."""
+    given = found.observations.to_local()
+    is_one = given.values == 1
+    pattern = sparse.csr_array(
+        (is_one.astype(np.int8), given.indices, given.indptr), shape=given.shape, copy=True
+    )
+    pattern.eliminate_zeros()
+    return SparseObservations(
+        given.shape,
+        _cells(pattern),
+        None if found.missing is None else _cells(found.missing),
+        given.row_labels,
+        given.column_labels,
+    )
+
+
+def _cells(pattern: sparse.csr_array) -> Cells:
+    return Cells(pattern.indptr.astype(np.int64), pattern.indices.astype(np.int32))
+
+
+def cover_facts(facts: CoverFacts) -> Facts:
+    """The number of factors, and what they cover."""
+    bound = facts.bound
+    least = f"{bound:,} (proven)" if facts.is_proven else f"at least {bound:,}" if bound > 1 else ""
+    return [
+        ("factors", f"{facts.n_factors:,}"),
+        *([("fewest possible", least)] if least else []),
+        ("ones covered", percent(facts.cover.coverage, 1)),
+        ("ones missed", f"{facts.n_missed:,}"),
+        ("false ones", f"{facts.n_false:,}"),
+    ]
+
+
+def cover_lists(found: Cover) -> list[EntryList]:
+    """Lists of missed ones, which their rows lose, and covered zeros, which their rows gain."""
+    return [
+        listed(kind, pairs, value, found.predict_proba)
+        for kind, pairs, value in (("missed", found.missed, 1), ("false", found.false_ones, 0))
+        if len(pairs)
+    ]

@@ -1,32 +1,32 @@
-"""The matrix as a report draws it: ordered, and averaged over blocks if it is too large."""
+"""The matrix as a report draws it, and lists of single entries.
+
+A matrix that is too large to draw is averaged over blocks. Lists hold missing entries with their
+predictions, and doubtful observed ones. Both are complete if a table has up to a million cells. In
+a larger table, only entries that are spread evenly over it are examined, and M × N numbers are
+never computed.
+"""
 
 from __future__ import annotations
 
 import base64
 import itertools
 import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from boolweave.data.cells import MISSING
 from boolweave.data.labels import name_of
-from boolweave.data.observations import ENTRIES_PER_CHUNK
+from boolweave.data.observations import Observations
+from boolweave.data.observed import ObservedEntries
 from boolweave.data.ones import SparseObservations
+from boolweave.runtime.types import Array, Bits, Floats, Integers, Positions
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from boolweave.data.observations import Observations
-    from boolweave.runtime.types import Array, Floats, Integers
-
-    Bits = NDArray[np.uint8]
-    Tile = dict[str, list[list[int]]]
-    Seen = Observations | SparseObservations
-    Predict = Callable[[Integers, Integers], Floats]
+Tile = dict[str, list[list[int]]]
+Seen = Observations | SparseObservations
+Predict = Callable[[Integers, Integers], Floats]
+Pairs = tuple[Integers, Integers]
 
 # A matrix up to this size is drawn entry by entry, a larger one as a grid of means.
 MOST_CELLS = 1_000_000
@@ -60,8 +60,8 @@ class Grid:
 
     observed: Bits
     probability: Bits
-    row_order: NDArray[np.intp]
-    column_order: NDArray[np.intp]
+    row_order: Positions
+    column_order: Positions
     row_labels: list[str]
     column_labels: list[str]
     tiles: list[Tile]
@@ -69,7 +69,7 @@ class Grid:
     sampled: bool = False
 
     @property
-    def drawn(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def drawn(self) -> tuple[Positions, Positions]:
         """Positions of the rows and of the columns that are drawn one by one, possibly none."""
         none = np.zeros(0, dtype=np.intp)
         return (none, none) if self.summarized else (self.row_order, self.column_order)
@@ -104,11 +104,11 @@ class Groups:
         Borders of the groups in this order.
     """
 
-    order: NDArray[np.intp]
+    order: Positions
     cuts: Integers
 
     @classmethod
-    def of(cls, order: NDArray[np.intp], most: int) -> Groups:
+    def of(cls, order: Positions, most: int) -> Groups:
         """At most `most` groups of about equal size."""
         n_groups = max(1, min(len(order), most))
         return cls(order, (np.arange(n_groups + 1) * len(order)) // n_groups)
@@ -122,7 +122,7 @@ class Groups:
         group[self.order] = np.repeat(np.arange(len(self)), np.diff(self.cuts))
         return group
 
-    def sampled(self) -> tuple[NDArray[np.intp], Integers]:
+    def sampled(self) -> tuple[Positions, Integers]:
         """Up to SAMPLED evenly spread positions of each group, and where each group begins."""
         last = np.diff(self.cuts)[:, None] - 1
         places = np.unique(self.cuts[:-1, None] + np.arange(SAMPLED) * last // (SAMPLED - 1))
@@ -149,7 +149,7 @@ class Groups:
 
 def make_grid(
     seen: Seen,
-    orders: tuple[NDArray[np.intp], NDArray[np.intp]],
+    orders: tuple[Positions, Positions],
     predict: Predict,
     members: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
 ) -> Grid:
@@ -186,7 +186,7 @@ def make_grid(
     )
 
 
-def _sample(order: NDArray[np.intp], members: NDArray[np.bool_]) -> NDArray[np.intp]:
+def _sample(order: Positions, members: NDArray[np.bool_]) -> Positions:
     """Some rows or columns of each factor, (n, K), evenly spread in the given order."""
     most = max(2, GRID_SIDE // max(1, members.shape[1]))
     drawn = np.zeros(len(order), dtype=bool)
@@ -200,17 +200,12 @@ def _observed(seen: Seen, rows: Groups, columns: Groups) -> Bits:
     shape = len(rows), len(columns)
     of_row, of_column = rows.of_each(seen.n_rows), columns.of_each(seen.n_columns)
     count, ones = np.zeros((2, shape[0] * shape[1]), dtype=np.int64)
-    sparse = isinstance(seen, SparseObservations)
-    for row, column, value in entries_of(seen):
-        if sparse:
-            drawn = (of_row[row] >= 0) & (of_column[column] >= 0)
-            row, column, value = row[drawn], column[drawn], value[drawn]
-        cell = of_row[row] * shape[1] + of_column[column]
+    for row, column, value in seen.entries():
+        drawn = (of_row[row] >= 0) & (of_column[column] >= 0)
+        cell = of_row[row[drawn]] * shape[1] + of_column[column[drawn]]
         count += np.bincount(cell, minlength=len(count))
-        ones += np.bincount(cell[value == 1], minlength=len(ones))
-    if sparse:  # entries that are not listed are zeros
-        missing = count - ones
-        count = np.outer(np.diff(rows.cuts), np.diff(columns.cuts)).ravel() - missing
+        ones += np.bincount(cell[value[drawn] == 1], minlength=len(ones))
+    count += seen.implied_zeros_by_group(of_row, of_column, shape).ravel()
     share = np.round(FULL * ones / np.maximum(count, 1))
     return np.where(count > 0, share, NOTHING).astype(np.uint8).reshape(shape)
 
@@ -228,18 +223,203 @@ def _probability(predict: Predict, rows: Groups, columns: Groups) -> Bits:
     return np.round(FULL * out).astype(np.uint8)
 
 
-def entries_of(seen: Seen) -> Iterator[tuple[Integers, Integers, Bits]]:
-    """Rows, columns and values of the entries, some at a time.
+# ---------------------------------------------------------------- lists of entries
 
-    If zeros are not listed, these are the ones and the missing cells.
+# Maximum number of entries that are examined, and number of columns of a sample.
+MOST_JUDGED = 1 << 20
+SAMPLED_COLUMNS = 1 << 12
+
+# Maximum number of entries of a list.
+MOST_LISTED = 5000
+
+# Up to this number of entries are listed as doubtful if their opposite is this probable, even if
+# the model predicts them correctly.
+LEAST_DOUBTFUL, LEAST_DOUBT = 200, 0.1
+
+# Number of pairs that are predicted at a time.
+CHUNK = 1 << 15
+
+
+@dataclass(frozen=True, eq=False)
+class EntryList:
+    """The entries of a list, in order.
+
+    Attributes
+    ----------
+    kind : {"holes", "doubtful", "missed", "false"}
+    rows, columns : arrays of shape (n,)
+        Positions in the table.
+    observed : array of shape (n,), uint8
+        The observed values, 255 for missing entries.
+    chances : array of shape (n,)
+        P(o = 1), the probability that a one would be observed.
+    n_all : int
+        Number of such entries in the table; for doubtful entries, the number of observed entries.
+    is_sample : bool
+        Whether only some of them were examined.
     """
+
+    kind: str
+    rows: Integers
+    columns: Integers
+    observed: Bits
+    chances: Floats
+    n_all: int
+    is_sample: bool
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def packed(self, rows: Lines, columns: Lines) -> dict[str, object]:
+        """For JSON: numbers of lines, values and probabilities as deflated base64."""
+        return {
+            "kind": self.kind,
+            "n": len(self),
+            "rows": packed_array(rows.numbers(self.rows)),
+            "columns": packed_array(columns.numbers(self.columns)),
+            "observed": packed_array(self.observed),
+            "chances": packed_array(self.chances.astype(np.float32)),
+        }
+
+
+def holes(seen: Seen, predict: Predict) -> EntryList | None:
+    """The missing entries, the most probable ones first; None if nothing is missing."""
+    n_holes = seen.n_rows * seen.n_columns - seen.n_observed
+    if not n_holes:
+        return None
+    rows, columns = _some_holes(seen)
+    chances = predicted(predict, rows, columns)
+    order = np.argsort(-chances, kind="stable")[:MOST_LISTED]
+    pairs, nothing = (rows[order], columns[order]), np.full(len(order), NOTHING, dtype=np.uint8)
+    return EntryList("holes", *pairs, nothing, chances[order], n_holes, len(rows) < n_holes)
+
+
+def _some_holes(seen: Seen) -> Pairs:
+    """Rows and columns of missing entries, all or a sample, in the order of the table."""
     if isinstance(seen, SparseObservations):
-        for cells, code in ((seen.ones, 1), (seen.holes, MISSING)):
-            for start in range(0, len(cells), ENTRIES_PER_CHUNK):
-                at = np.arange(start, min(start + ENTRIES_PER_CHUNK, len(cells)))
-                row = np.searchsorted(cells.indptr, at, side="right") - 1
-                yield row, cells.columns[at], np.full(len(at), code, dtype=np.uint8)
-        return
-    for start, stop, columns, values in seen.row_chunks():
-        per_row = np.diff(seen.indptr[start : stop + 1])
-        yield np.repeat(np.arange(start, stop), per_row), columns, values
+        at = spread(len(seen.holes), MOST_JUDGED)
+        rows = np.searchsorted(seen.holes.indptr, at, side="right") - 1
+        return rows, seen.holes.columns[at].astype(np.intp)
+    n_rows, n_columns = seen.shape
+    if n_rows * n_columns <= MOST_JUDGED:
+        chosen = np.arange(n_rows), np.arange(n_columns)
+    else:
+        columns = spread(n_columns, SAMPLED_COLUMNS)
+        chosen = spread(n_rows, MOST_JUDGED // len(columns)), columns
+    own = seen.take_rows(chosen[0])
+    place = np.full(n_columns, -1, dtype=np.int64)
+    place[chosen[1]] = np.arange(len(chosen[1]))
+    missing = np.ones((len(chosen[0]), len(chosen[1])), dtype=bool)
+    known = place[own.indices] >= 0
+    missing[own.rows_of_entries()[known], place[own.indices[known]]] = False
+    m, n = np.nonzero(missing)
+    return chosen[0][m], chosen[1][n]
+
+
+def doubtful(seen: Seen, predict: Predict, grid: Grid) -> EntryList | None:
+    """Observed entries in the order of their probability, the least probable first.
+
+    These are all entries that the model would have predicted wrong, and some more, of which it is
+    not certain, if there are few of them; None if it is certain of all. In a matrix that lists only
+    its ones, they are ones, and zeros that are drawn.
+    """
+    step = max(1, -(-seen.n_listed // MOST_JUDGED))
+    rows, columns, values, chances, doubts = (
+        np.zeros(0, dtype=kind) for kind in (np.int64, np.int64, np.uint8, float, float)
+    )
+    for row, column, value in _judged(seen, grid, step):
+        chance = predicted(predict, row, column)
+        rows, columns = np.concatenate([rows, row]), np.concatenate([columns, column])
+        values, chances = np.concatenate([values, value]), np.concatenate([chances, chance])
+        doubts = np.concatenate([doubts, np.where(value == 1, 1 - chance, chance)])
+        best = np.argsort(-doubts, kind="stable")[:MOST_LISTED]
+        rows, columns, values, chances, doubts = (
+            array[best] for array in (rows, columns, values, chances, doubts)
+        )
+    n_wrong, n_uncertain = (np.count_nonzero(doubts > least) for least in (0.5, LEAST_DOUBT))
+    n = max(int(n_wrong), min(int(n_uncertain), LEAST_DOUBTFUL))
+    if not n:
+        return None
+    entries = rows[:n], columns[:n], values[:n], chances[:n]
+    return EntryList(
+        "doubtful", *entries, seen.n_observed, step > 1 or seen.n_listed < seen.n_observed
+    )
+
+
+def _judged(seen: Seen, grid: Grid, step: int) -> Iterator[tuple[Integers, Integers, Bits]]:
+    """Every `step`-th of the listed entries, and some zeros if zeros are not listed."""
+    begin = 0
+    for row, column, value in seen.entries():
+        chosen = slice((-begin) % step, None, step)
+        begin += len(row)
+        yield row[chosen], column[chosen].astype(np.intp), value[chosen]
+    drawn = grid.row_order[:SAMPLED_COLUMNS]
+    most = max(1, MOST_JUDGED // max(1, len(drawn)))
+    row, column = seen.implied_zeros(drawn, grid.column_order[:most])
+    yield row, column, np.zeros(len(row), dtype=np.uint8)
+
+
+def listed(kind: str, pairs: NDArray[np.int64], value: int, predict: Predict) -> EntryList:
+    """A list of given pairs, (n, 2), all with the same observed value."""
+    rows, columns = pairs[:MOST_LISTED].T
+    observed, chances = np.full(len(rows), value, np.uint8), predicted(predict, rows, columns)
+    return EntryList(kind, rows, columns, observed, chances, len(pairs), False)
+
+
+def predicted(predict: Predict, rows: Integers, columns: Integers) -> Floats:
+    """Probabilities at pairs, (n,), some at a time."""
+    out = np.empty(len(rows))
+    for start in range(0, len(rows), CHUNK):
+        some = slice(start, start + CHUNK)
+        out[some] = predict(rows[some], columns[some])
+    return out
+
+
+def spread(n: int, most: int) -> Positions:
+    """Up to `most` positions among n, evenly spread."""
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, max(1, most)).astype(np.intp)
+
+
+class Lines:
+    """Rows, or columns, in the order of their numbers on the page.
+
+    Parameters
+    ----------
+    seen : Observations or SparseObservations, shape (M, N)
+    axis : {"row", "column"}
+    drawn : array of shape (n,)
+        Positions of the lines that get the first numbers.
+    members : array of shape (M or N, K), optional
+        The factors to which they belong.
+    offsets : array of shape (M or N,), optional
+        The offsets of a completion.
+    """
+
+    def __init__(
+        self,
+        seen: ObservedEntries,
+        axis: str,
+        drawn: Integers,
+        members: NDArray[np.bool_] | None = None,
+        offsets: Floats | None = None,
+    ) -> None:
+        self.seen, self.axis, self.members, self.offsets = seen, axis, members, offsets
+        self._numbers = {position: number for number, position in enumerate(drawn.tolist())}
+
+    def numbers(self, positions: Integers) -> NDArray[np.int32]:
+        """The numbers of lines, (n,); new lines are added."""
+        known = self._numbers
+        found = [known.setdefault(position, len(known)) for position in positions.tolist()]
+        return np.array(found, dtype=np.int32)
+
+    def table(self) -> dict[str, object]:
+        """For JSON: names, and factors (numbered from 0) or offsets, by number."""
+        at = np.array(list(self._numbers), dtype=np.intp)
+        table: dict[str, object] = {
+            "names": [name_of(self.seen, position, self.axis) for position in at.tolist()]
+        }
+        if self.members is not None:
+            table["factors"] = [np.flatnonzero(own).tolist() for own in self.members[at]]
+        if self.offsets is not None:
+            table["offsets"] = self.offsets[at].round(3).tolist()
+        return table

@@ -1,8 +1,7 @@
 """A page about a fitted model or a cover: a self-contained HTML file.
 
-`render_report` makes the page, and `write_report` writes it to a file. `words.py`, `contents.py`,
-`completion.py` and `cover.py` compute its contents; `templates/` holds the pages, their style and
-their scripts.
+`render_report` makes the page, and `write_report` writes it to a file. `words.py`, `contents.py`
+and `grid.py` compute its contents; `templates/` holds the pages, their style and their scripts.
 """
 
 from __future__ import annotations
@@ -10,37 +9,34 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import platform
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from boolweave import __version__
 from boolweave.completion import BooleanCompletion
 from boolweave.covering.result import Cover
+from boolweave.data.observed import ObservedEntries
 from boolweave.estimator import BooleanMatrixFactorization
+from boolweave.facts import CompletionFacts, CoverFacts, FactorFacts, HeldOut
 from boolweave.functions import Completion
-from boolweave.metrics import Agreement
+from boolweave.metrics import Agreement, roc_auc
+from boolweave.model.channel import Channel
 from boolweave.plot import FACTOR_COLOURS
-from boolweave.report import completion, contents, cover, running, words
-from boolweave.report.entries import doubtful, holes
-from boolweave.report.held_out import HeldOutPredictions
-from boolweave.report.lines import Lines
+from boolweave.recommend import percent
+from boolweave.report import contents, words
+from boolweave.report.contents import Facts, Model
+from boolweave.report.grid import EntryList, Grid, Lines, doubtful, holes
 from boolweave.runtime.atomic import replacing
 from boolweave.runtime.extras import need
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from boolweave.data.observed import ObservedEntries
-    from boolweave.report.entries import EntryList
-    from boolweave.report.grid import Grid
-    from boolweave.report.held_out import HeldOut
-
-    Model = BooleanMatrixFactorization | BooleanCompletion | Cover
-    Facts = list[tuple[str, str]]
-    # The variables of the template, and the data of the scripts.
-    Page = tuple[dict[str, Any], dict[str, Any]]
+# The variables of the template, and the data of the scripts.
+Page = tuple[dict[str, Any], dict[str, Any]]
+# For each factor: its numbers and its members.
+Cards = list[dict[str, Any]]
 
 # Number of members of a factor that its card shows at once; the others can be unfolded.
 MEMBERS_SHOWN = 12
@@ -53,7 +49,7 @@ SCRIPTS = ("core.js", "charts.js", "matrix.js", "reasons.js", "lists.js", "facto
 
 
 def write_report(
-    model: Model,
+    model: Model | Cover,
     path: str | Path,
     *,
     title: str = "",
@@ -90,7 +86,7 @@ def write_report(
 
 
 def render_report(
-    model: Model,
+    model: Model | Cover,
     *,
     title: str = "",
     held_out: HeldOut | None = None,
@@ -107,13 +103,11 @@ def render_report(
 
     model = _checked(model)
     if isinstance(model, Cover):
-        variables, data = _cover_page(model)
+        variables, data = _cover_page(CoverFacts(model))
+    elif isinstance(model, BooleanMatrixFactorization):
+        variables, data = _factor_page(FactorFacts(model, held_out))
     else:
-        tested = None if held_out is None else HeldOutPredictions.of(model, held_out)
-        if isinstance(model, BooleanMatrixFactorization):
-            variables, data = _factor_page(model, tested)
-        else:
-            variables, data = _completion_page(model, tested)
+        variables, data = _completion_page(CompletionFacts(model, held_out))
     variables["command"] = command or variables["command"]
     data |= {"colours": FACTOR_COLOURS, "exploring": exploring}
     # In a script element, only "</script" and "<!--" could end or change the text.
@@ -121,9 +115,12 @@ def render_report(
     names = [*SCRIPTS, *(["explore.js"] if exploring else []), "start.js"]
     script = "\n".join(['"use strict";', "(() => {", *map(_text, names), "})();"])
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_text), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        loader=jinja2.FunctionLoader(_text),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
-    )  # fmt: skip
+    )
     variables["glossary"] = words.explained([name for name, _ in variables["summary"]])
     template = "completion.html.j2" if data["kind"] == "completion" else "report.html.j2"
     return environment.get_template(template).render(
@@ -140,7 +137,7 @@ def render_report(
     )
 
 
-def _checked(model: Any) -> Model:
+def _checked(model: Any) -> Model | Cover:
     """The model of a page; raise unless it is fitted, and of a kind that has a page."""
     from sklearn.utils.validation import check_is_fitted
 
@@ -168,26 +165,27 @@ def _fingerprint(script: str) -> str:
 # ---------------------------------------------------------------- the three kinds of pages
 
 
-def _factor_page(model: BooleanMatrixFactorization, tested: HeldOutPredictions | None) -> Page:
-    result, seen = model.result_, contents.local(model.observations_)
+def _factor_page(facts: FactorFacts) -> Page:
+    model, result, tested = facts.model, facts.model.result_, facts.tested
+    seen = model.observations_.fetched()
     grid = contents.factor_grid(result, seen)
-    facts = contents.factor_facts(result, seen)
-    if words.is_single_search(model):  # no other search could find them again
-        for fact in facts:
-            fact["figures"].pop("found again", None)
+    cards = contents.factor_facts(result, seen)
+    if facts.is_single_search:  # no other search could find them again
+        for card in cards:
+            card["figures"].pop("found again", None)
     lists = [holes(seen, result.predict_proba), doubtful(seen, result.predict_proba, grid)]
     variables = _provenance(model) | {
         "default_title": "Boolean factors",
-        "in_short": words.of_factors(model, tested),
-        "summary": _summary(model, tested),
+        "in_short": words.of_factors(facts),
+        "summary": _summary(facts),
         "lists": [entries for entries in lists if entries is not None],
-        "factors": facts,
-        "figures": _figures(facts),
+        "factors": cards,
+        "figures": _figures(cards),
         "grid": grid,
         "predicted": "reconstructed",
     }
     lines = _factor_lines(result, seen, grid)
-    data = _data("factors", grid, variables["lists"], lines, facts)
+    data = _data("factors", grid, variables["lists"], lines, cards)
     selection = model.rank_selection_
     data |= {
         "chance": "P(true 1)",
@@ -207,49 +205,47 @@ def _factor_page(model: BooleanMatrixFactorization, tested: HeldOutPredictions |
     return variables, data
 
 
-def _cover_page(found: Cover) -> Page:
-    seen, lists = cover.seen(found), cover.lists(found)
+def _cover_page(facts: CoverFacts) -> Page:
+    found = facts.cover
+    seen, lists = contents.cover_entries(found), contents.cover_lists(found)
     grid = contents.factor_grid(found, seen, decoded=True)
-    facts = contents.factor_facts(found, seen) if found.cost else []
-    for fact, name in zip(facts, found.fixed_names, strict=False):
-        fact["name"] = name
+    cards = contents.factor_facts(found, seen) if found.cost else []
+    for card, name in zip(cards, found.fixed_names, strict=False):
+        card["name"] = name
     variables = {
         "default_title": "Factors that cover a table",
-        "provenance": [("boolweave", __version__), *running.versions()],
+        "provenance": [("boolweave", __version__), *_versions()],
         "python": None,
         "command": None,
-        "in_short": words.of_cover(found),
-        "summary": [*_seen(seen), *cover.facts(found)],
+        "in_short": words.of_cover(facts),
+        "summary": [*_seen(seen), *contents.cover_facts(facts)],
         "lists": lists,
-        "factors": facts,
-        "figures": _figures(facts),
+        "factors": cards,
+        "figures": _figures(cards),
         "grid": grid,
         "predicted": "reconstructed",
     }
-    data = _data("cover", grid, lists, _factor_lines(found, seen, grid), facts)
-    data |= {
-        "chance": "covered", "xor": False, "history": {}, "histograms": [],
-        "calibration": None, "rank": None, "coverage": found.curve.tolist(),
-    }  # fmt: skip
+    data = _data("cover", grid, lists, _factor_lines(found, seen, grid), cards)
+    data |= {"chance": "covered", "xor": False, "coverage": found.curve.tolist()}
+    data |= {"history": {}, "histograms": [], "calibration": None, "rank": None}
     return variables, data
 
 
-def _completion_page(model: BooleanCompletion, tested: HeldOutPredictions | None) -> Page:
-    seen = model.observations_
-    grid = completion.completion_grid(model)
-    predict = completion.probabilities_of(model)
+def _completion_page(facts: CompletionFacts) -> Page:
+    model, seen, tested = facts.model, facts.model.observations_, facts.tested
+    grid = contents.completion_grid(model)
+    predict = contents.probabilities_of(model)
     lists = [holes(seen, predict), doubtful(seen, predict, grid)]
-    found = None if tested is None else contents.calibration(tested)
     variables = _provenance(model) | {
         "default_title": "Boolean completion",
-        "in_short": words.of_completion(model, tested),
-        "summary": _completion_summary(model, tested, found),
+        "in_short": words.of_completion(facts),
+        "summary": _completion_summary(facts),
         "lists": [entries for entries in lists if entries is not None],
-        "factors": completion.layer_facts(model),
+        "factors": contents.layer_facts(model),
         "grid": grid,
         "predicted": "predicted",
         "selection": model.selection_,
-        "not_compared": words.why_not_compared(model),
+        "not_compared": words.why_not_compared(facts),
     }
     lines = (
         Lines(seen, "row", grid.drawn[0], offsets=model.row_bias_),
@@ -258,27 +254,27 @@ def _completion_page(model: BooleanCompletion, tested: HeldOutPredictions | None
     data = _data("completion", grid, variables["lists"], lines, [])
     data |= {
         "chance": "P(observing 1)",
-        "reasons": completion.reasons(model, variables["lists"], *lines),
+        "reasons": contents.reasons(model, variables["lists"], *lines),
         "offsets": [
-            completion.offsets(seen, model.row_bias_, "row"),
-            completion.offsets(seen, model.column_bias_, "column"),
+            contents.offsets(seen, model.row_bias_, "row"),
+            contents.offsets(seen, model.column_bias_, "column"),
         ],
-        "calibration": found,
+        "calibration": None if tested is None else contents.calibration(tested),
     }
     return variables, data
 
 
-def _provenance(model: BooleanMatrixFactorization | BooleanCompletion) -> dict[str, Any]:
+def _provenance(model: Model) -> dict[str, Any]:
     return {
-        "provenance": running.provenance(model),
-        "python": running.python_call(model),
+        "provenance": _run_facts(model),
+        "python": _python_call(model),
         "command": model.provenance_.get("command"),
     }
 
 
-def _figures(facts: list[dict[str, Any]]) -> dict[str, str]:
+def _figures(cards: Cards) -> dict[str, str]:
     """The meanings of the numbers that are on the cards."""
-    there = {name for fact in facts for name in fact["figures"]}
+    there = {name for card in cards for name in card["figures"]}
     return {name: what for name, what in contents.FIGURES.items() if name in there}
 
 
@@ -288,9 +284,8 @@ def _factor_lines(result: Any, seen: Any, grid: Grid) -> tuple[Lines, Lines]:
 
 
 def _data(
-    kind: str, grid: Grid, lists: list[EntryList], lines: tuple[Lines, Lines],
-    facts: list[dict[str, Any]],
-) -> dict[str, Any]:  # fmt: skip
+    kind: str, grid: Grid, lists: list[EntryList], lines: tuple[Lines, Lines], cards: Cards
+) -> dict[str, Any]:
     """The data of the scripts that every kind of page has."""
     packed = [entries.packed(*lines) for entries in lists]  # first, because it adds lines
     some = {"rows": MEMBERS_NAMED, "columns": MEMBERS_NAMED}
@@ -300,9 +295,9 @@ def _data(
         "lists": packed,
         "lines": [line.table() for line in lines],
         "factors": [
-            {name: fact[name][:n] for name, n in some.items()}
-            | {"n_rows": fact["n_rows"], "n_columns": fact["n_columns"]}
-            for fact in facts
+            {name: card[name][:n] for name, n in some.items()}
+            | {"n_rows": card["n_rows"], "n_columns": card["n_columns"]}
+            for card in cards
         ],
     }
 
@@ -310,69 +305,129 @@ def _data(
 # ---------------------------------------------------------------- figures
 
 
-def _summary(model: BooleanMatrixFactorization, tested: HeldOutPredictions | None) -> Facts:
-    right = Agreement.of_counts(model.result_.counts(model.observations_))
-    facts = [
-        *_seen(model.observations_),
-        ("factors", f"{len(model.components_)}"),
-        *_agreement(right, "observed"),
-        *_errors(model, right),
-        ("noise", contents.noise_in_words(model.noise_)),
+def _summary(facts: FactorFacts) -> Facts:
+    figures = [
+        *_seen(facts.model.observations_),
+        ("factors", f"{facts.n_components}"),
+        *_agreement(facts.explained, "observed"),
+        *_errors(facts),
+        ("noise", contents.noise_in_words(facts.model.noise_)),
     ]
-    if tested is not None:
-        facts += _agreement(tested.agreement, "held-out")
-    return facts
+    if facts.tested is not None:
+        figures += _agreement(facts.tested.agreement, "held-out")
+    return figures
 
 
-def _completion_summary(
-    model: BooleanCompletion, tested: HeldOutPredictions | None, found: dict[str, Any] | None
-) -> Facts:
-    facts = [*_seen(model.observations_), ("models averaged", f"{len(model.members_)}")]
-    losses = {row["model"]: row["log_loss"] for row in model.selection_}
-    if losses:
-        facts.append(("cross-validated log-loss", f"{losses['blend']:.4f}"))
-        facts.append(("the same with offsets alone", f"{losses['offsets']:.4f}"))
+def _completion_summary(facts: CompletionFacts) -> Facts:
+    model, tested, blend, alone = facts.model, facts.tested, facts.blend, facts.offsets_alone
+    figures = [*_seen(model.observations_), ("models averaged", f"{len(model.members_)}")]
+    if blend is not None:
+        figures.append(("cross-validated log-loss", f"{blend['log_loss']:.4f}"))
+        if alone is not None:
+            figures.append((f"the same with {alone['model']} alone", f"{alone['log_loss']:.4f}"))
     if tested is not None:
-        facts += _agreement(tested.agreement, "held-out")
-        facts += [] if found is None else completion.scores(tested, found)
-    return facts
+        figures += _agreement(tested.agreement, "held-out")
+    if tested:
+        figures.append(("held-out log-loss", f"{tested.log_loss:.4f}"))
+        if 0 < np.count_nonzero(tested.values) < len(tested):
+            auc = roc_auc(tested.values, tested.chances)
+            figures.append(("held-out area under the curve", f"{auc:.4f}"))
+        figures.append(("held-out calibration error", f"{tested.calibration_error:.4f}"))
+    return figures
 
 
 def _seen(seen: ObservedEntries) -> Facts:
     n_entries = max(1, seen.n_rows * seen.n_columns)
     return [
         ("rows × columns", f"{seen.n_rows:,} × {seen.n_columns:,}"),
-        ("entries observed", f"{seen.n_observed:,} ({words.percent(seen.n_observed / n_entries)})"),
-        ("ones among them", f"{seen.n_ones:,} ({words.percent(seen.share_of_ones)})"),
+        ("entries observed", f"{seen.n_observed:,} ({percent(seen.n_observed / n_entries, 1)})"),
+        ("ones among them", f"{seen.n_ones:,} ({percent(seen.share_of_ones, 1)})"),
     ]
 
 
-def _errors(model: BooleanMatrixFactorization, right: Agreement) -> Facts:
+def _errors(facts: FactorFacts) -> Facts:
     """The error of the factors and its lower bound, if errors were counted."""
-    if model.error_ is None:
+    error, bound = facts.model.error_, facts.model.error_bound_
+    if error is None:
         return []
-    missed, false = right.n_ones - right.n_covered, right.false_ones
-    facts = [("wrong entries", f"{missed + false:,} = {missed:,} missed + {false:,} false")]
-    if model.error_ != missed + false:
-        facts.append(("weighted error", f"{model.error_:,.10g}"))
-    bound = f"{model.error_bound_:,.10g}"
-    if model.error_bound_ == model.error_:
-        facts.append(("least possible error", f"{bound} (reached)"))
-    elif model.error_bound_:
-        facts.append(("least possible error", f"at least {bound}"))
-    return facts
+    parts = f"{facts.missed:,} missed + {facts.explained.false_ones:,} false"
+    figures = [("wrong entries", f"{facts.wrong:,} = {parts}")]
+    if error != facts.wrong:
+        figures.append(("weighted error", f"{error:,.10g}"))
+    if facts.is_optimal:
+        figures.append(("least possible error", f"{bound:,.10g} (reached)"))
+    elif bound:
+        figures.append(("least possible error", f"at least {bound:,.10g}"))
+    return figures
 
 
 def _agreement(found: Agreement, which: str) -> Facts:
     """The accuracy of the factors, compared with a constant."""
     if not found.n_entries:
         return [(f"{which} entries right", f"no {which} entries")]
-    covered = "no ones" if found.ones_covered is None else words.percent(found.ones_covered)
-    constant = (
-        f"all {'ones' if found.constant else 'zeros'}: {words.percent(found.constant_accuracy)}"
-    )
+    covered = "no ones" if found.ones_covered is None else percent(found.ones_covered, 1)
+    constant = f"all {'ones' if found.constant else 'zeros'}: {percent(found.constant_accuracy, 1)}"
     return [
         (f"{which} ones covered", covered),
         (f"{which} zeros predicted as ones", f"{found.false_ones:,}"),
-        (f"{which} entries right", f"{words.percent(found.accuracy)} ({constant})"),
+        (f"{which} entries right", f"{percent(found.accuracy, 1)} ({constant})"),
     ]
+
+
+# ---------------------------------------------------------------- the run, and how to repeat it
+
+
+def _run_facts(model: Model) -> Facts:
+    """Parameters, how the run ended, and versions."""
+    words = {"random_state": "random_state (seed)"}
+    facts = [("boolweave", __version__)]
+    facts += [
+        (words.get(name, name), value if isinstance(value, str) else _shown("given", value))
+        for name, value in model.get_params(deep=False).items()
+    ]
+    if isinstance(model, BooleanMatrixFactorization):
+        facts += _run(model)
+    return [*facts, ("interrupted", "yes" if model.interrupted_ else "no"), *_versions()]
+
+
+def _versions() -> Facts:
+    """Versions of the software on which the numbers depend."""
+    import numba
+    import scipy
+
+    return [
+        ("Python", platform.python_version()),
+        ("NumPy, SciPy, Numba", f"{np.__version__}, {scipy.__version__}, {numba.__version__}"),
+    ]
+
+
+def _run(model: BooleanMatrixFactorization) -> Facts:
+    counted = model.error_ is not None
+    return [
+        ("starts of the search" if counted else "iterations", f"{model.n_iter_}"),
+        ("search finished" if counted else "converged", "yes" if model.converged_ else "no"),
+        ("log-posterior", f"{float(model.log_posterior_):,.2f}"),
+    ]
+
+
+def _shown(name: str, value: object) -> str:
+    """A parameter as it is written in a call; arrays and generators are shown by its name."""
+    plain = value is None or isinstance(value, bool | int | float | str | Channel)
+    return repr(value) if plain else name
+
+
+def _python_call(model: Model) -> str:
+    """How to repeat the fit: the parameters that are not at their defaults."""
+    defaults = type(model)().get_params(deep=False)
+    arguments = [f"n_components={model.n_components!r}"]
+    for name, value in model.get_params(deep=False).items():
+        shown = _shown(name, value)
+        unchanged = shown == _shown(name, defaults[name])
+        if not unchanged and name not in ("n_components", "verbose", "n_jobs"):
+            arguments.append(f"{name}={shown}")
+    call = f"{type(model).__name__}({', '.join(arguments)})"
+    hold_out = model.provenance_.get("hold_out")
+    if hold_out is None:
+        return f"{call}.fit(data)"
+    hide = f"data.hide({hold_out!r}, random_state={model.random_state!r})"
+    return f"kept, *held_out = {hide}\n{call}.fit(kept)"

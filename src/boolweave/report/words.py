@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.completion.choice.selection import LEAST_ENTRIES
+from boolweave.data.observed import ObservedEntries
 from boolweave.engine.result import Ending
+from boolweave.facts import CompletionFacts, CoverFacts, FactorFacts, HeldOutPredictions
 from boolweave.fit.judging import has_settled, share_changing
 from boolweave.metrics import Agreement
+from boolweave.recommend import percent
 from boolweave.runtime.progress import counted
-
-if TYPE_CHECKING:
-    from boolweave.completion import BooleanCompletion
-    from boolweave.covering.result import Cover
-    from boolweave.data.observed import ObservedEntries
-    from boolweave.estimator import BooleanMatrixFactorization
-    from boolweave.report.held_out import HeldOutPredictions
 
 # A factor was found again if at least this fraction of the searches found it.
 AGAIN = 0.5
@@ -77,45 +71,32 @@ def _number_first(n: int) -> str:
     return WRITTEN[n] if n < len(WRITTEN) else f"{n:,}"
 
 
-def percent(share: float | None) -> str:
-    """A share in percent, with one digit; 0.0% and 100.0% are exact. None means of nothing."""
-    if share is None:
-        return "–"
-    if 0.9995 <= share < 1:
-        return "over 99.9%"
-    return "under 0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
-
-
 def table_in_words(seen: ObservedEntries) -> str:
     """The size of a table, and how much of it was observed."""
     size = f"{counted(seen.n_rows, 'row')} and {counted(seen.n_columns, 'column')}"
     if seen.is_complete:
         return f"a table of {size} without missing entries"
     share = seen.n_observed / (seen.n_rows * seen.n_columns)
-    return f"a table of {size}, in which {percent(share)} of the entries were observed"
+    return f"a table of {size}, in which {percent(share, 1)} of the entries were observed"
 
 
 # ---------------------------------------------------------------- factors
 
 
-def of_factors(
-    model: BooleanMatrixFactorization, tested: HeldOutPredictions | None = None
-) -> InShort:
+def of_factors(facts: FactorFacts) -> InShort:
     """The paragraph about a factorization."""
-    result, seen = model.result_, model.observations_
-    K = len(model.components_)
-    right = Agreement.of_counts(result.counts(seen))
+    model, K, right = facts.model, facts.n_components, facts.explained
     explain = "explains" if K == 1 else "explain"
-    found = [f"{count_first(K, 'factor')} {explain} {table_in_words(seen)}."]
+    found = [f"{count_first(K, 'factor')} {explain} {table_in_words(model.observations_)}."]
     if right.n_entries:
         found.append(_explained(right, K))
     if model.rank_selection_ is not None:
         tried = model.rank_selection_.ranks
         found.append(f"Their number was chosen from {tried.min()} to {tried.max()}.")
-    sure, trouble = _how_sure(model)
-    if tested is not None and len(tested):
-        sure.append(_on_held_out(tested))
-    return InShort(found, sure, trouble + _factor_troubles(model, right))
+    sure, trouble = _how_sure(facts)
+    if facts.tested:
+        sure.append(_on_held_out(facts.tested))
+    return InShort(found, sure, trouble + _factor_troubles(facts))
 
 
 def _explained(right: Agreement, K: int) -> str:
@@ -123,22 +104,22 @@ def _explained(right: Agreement, K: int) -> str:
         ones = "There were no ones to cover"
     else:
         whom = "It covers" if K == 1 else "Together they cover"
-        ones = f"{whom} {percent(right.ones_covered)} of the observed ones"
+        ones = f"{whom} {percent(right.ones_covered, 1)} of the observed ones"
     constant = "1" if right.constant else "0"
     false = counted(right.false_ones, "false one") if right.false_ones else "no false ones"
     return (
         f"{ones}, with {false} where a zero was observed; "
-        f"{percent(right.accuracy)} of the observed entries are right, compared with "
-        f"{percent(right.constant_accuracy)} if every entry were {constant}."
+        f"{percent(right.accuracy, 1)} of the observed entries are right, compared with "
+        f"{percent(right.constant_accuracy, 1)} if every entry were {constant}."
     )
 
 
-def _how_sure(model: BooleanMatrixFactorization) -> tuple[list[str], list[str]]:
+def _how_sure(facts: FactorFacts) -> tuple[list[str], list[str]]:
     """What is known about other searches and about better answers."""
     sure: list[str] = []
     trouble: list[str] = []
-    K, stability = len(model.components_), model.factor_stability_
-    if is_single_search(model) or stability is None:
+    model, K, stability = facts.model, facts.n_components, facts.model.factor_stability_
+    if facts.is_single_search or stability is None:
         sure.append("There was only one search, so it is unknown whether another would agree.")
     else:
         n_again = int(np.count_nonzero(stability >= AGAIN))
@@ -155,32 +136,20 @@ def _how_sure(model: BooleanMatrixFactorization) -> tuple[list[str], list[str]]:
                 f"{'was' if n_again == 1 else 'were'} found again by at least half of the "
                 "searches: other factors explain the table equally well."
             )
-    if model.error_ is not None:
-        bound = model.error_bound_ or 0.0
-        if bound == model.error_:
-            which = "other factor has" if K == 1 else f"{counted(K, 'factor')} have"
-            sure.append(f"It is proven that no {which} fewer errors.")
-        elif bound > 0:
-            sure.append(
-                f"It is proven that {counted(K, 'factor')} {_has(K)} an error of at least "
-                f"{bound:,.10g}; here it is {model.error_:,.10g}."
-            )
+    if facts.is_optimal:
+        which = "other factor has" if K == 1 else f"{counted(K, 'factor')} have"
+        sure.append(f"It is proven that no {which} fewer errors.")
+    elif model.error_bound_:
+        sure.append(
+            f"It is proven that {counted(K, 'factor')} {_has(K)} an error of at least "
+            f"{model.error_bound_:,.10g}; here it is {model.error_:,.10g}."
+        )
     return sure, trouble
 
 
-def is_single_search(model: BooleanMatrixFactorization) -> bool:
-    """Whether there was one start, so that nothing could be found again."""
-    if model.error_ is not None:
-        return False
-    if model.n_init == "auto":
-        return model.method == "max-sum" or model.result_.zeros == "collective"
-    return model.n_init == 1
-
-
-def _factor_troubles(model: BooleanMatrixFactorization, right: Agreement) -> list[str]:
-    result, trouble = model.result_, []
-    K = len(model.components_)
-    n_empty = K - int((result.X.any(0) & result.Y.any(1)).sum())
+def _factor_troubles(facts: FactorFacts) -> list[str]:
+    model, result, right = facts.model, facts.model.result_, facts.explained
+    K, n_empty, trouble = facts.n_components, facts.n_empty, []
     if n_empty:
         trouble.append(f"{count_first(n_empty, 'factor')} {_is_are(n_empty)} empty.")
     if right.n_entries and (right.accuracy or 0) <= (right.constant_accuracy or 0) < 1:
@@ -224,9 +193,9 @@ def _on_held_out(tested: HeldOutPredictions) -> str:
 # ---------------------------------------------------------------- completions and covers
 
 
-def of_completion(model: BooleanCompletion, tested: HeldOutPredictions | None = None) -> InShort:
+def of_completion(facts: CompletionFacts) -> InShort:
     """The paragraph about a completion."""
-    seen = model.observations_
+    model, seen = facts.model, facts.model.observations_
     n_holes = seen.n_rows * seen.n_columns - seen.n_observed
     if n_holes:
         entries = counted(n_holes, "missing entry", "missing entries")
@@ -235,20 +204,25 @@ def of_completion(model: BooleanCompletion, tested: HeldOutPredictions | None = 
         found = [f"Every entry of {table_in_words(seen)} got a probability."]
     found.append(f"The model is {model.ensemble_.name}.")
     sure, trouble = [], []
-    judged = {row["model"]: row for row in model.selection_}
-    if judged:
-        blend, offsets = judged["blend"], judged["offsets"]
-        sure.append(
+    blend, alone = facts.blend, facts.offsets_alone
+    if blend is not None:
+        judged = (
             f"In cross-validation, {blend['accuracy']:.1%} of the held-out entries were predicted "
-            f"correctly, with a log-loss of {blend['log_loss']:.3f}; offsets of rows and columns "
-            f"alone get {offsets['accuracy']:.1%} and {offsets['log_loss']:.3f}."
+            f"correctly, with a log-loss of {blend['log_loss']:.3f}"
         )
-        if blend["log_loss"] > offsets["log_loss"] - SAME_LOSS:
-            trouble.append("Nothing beyond these offsets helped to predict held-out entries.")
+        if alone is not None:
+            pattern = " with the pattern of entries" if "pattern" in alone["model"] else ""
+            judged += (
+                f"; offsets of rows and columns{pattern} alone get {alone['accuracy']:.1%} and "
+                f"{alone['log_loss']:.3f}"
+            )
+            if blend["log_loss"] > alone["log_loss"] - SAME_LOSS:
+                trouble.append("Nothing beyond these offsets helped to predict held-out entries.")
+        sure.append(f"{judged}.")
     else:
-        trouble.append(f"{why_not_compared(model)} Its quality is unknown.")
-    if tested is not None and len(tested):
-        sure.append(_on_held_out(tested))
+        trouble.append(f"{why_not_compared(facts)} Its quality is unknown.")
+    if facts.tested:
+        sure.append(_on_held_out(facts.tested))
     for name, per_line in zip(("row", "column"), seen.observed_per_line(), strict=True):
         if n_empty := int((per_line == 0).sum()):
             trouble.append(
@@ -260,22 +234,22 @@ def of_completion(model: BooleanCompletion, tested: HeldOutPredictions | None = 
     return InShort(found, sure, trouble)
 
 
-def why_not_compared(model: BooleanCompletion) -> str:
+def why_not_compared(facts: CompletionFacts) -> str:
     """Why no models were compared on held-out entries."""
-    if model.observations_.n_observed < LEAST_ENTRIES:
-        return "There are too few entries to hold some out and to compare models on them."
-    return "The fit ended before models could be compared on held-out entries."
+    if facts.has_enough_entries:
+        return "The fit ended before models could be compared on held-out entries."
+    return "There are too few entries to hold some out and to compare models on them."
 
 
-def of_cover(found: Cover) -> InShort:
+def of_cover(facts: CoverFacts) -> InShort:
     """The paragraph about a cover."""
-    K, bound, n_false = int(found.cost or 0), int(found.bound or 0), len(found.false_ones)
+    found, K, bound, n_false = facts.cover, facts.n_factors, facts.bound, facts.n_false
     M, N = found.observations.shape
     table = f"a table of {counted(M, 'row')} and {counted(N, 'column')}"
     if not found.n_ones:
         return InShort([f"There are no ones to cover in {table}."])
     covered = [
-        f"{count_first(K, 'factor')} cover{'s' if K == 1 else ''} {percent(found.coverage)} of "
+        f"{count_first(K, 'factor')} cover{'s' if K == 1 else ''} {percent(found.coverage, 1)} of "
         f"the {counted(found.n_ones, 'one')} of {table}, and "
         f"{counted(n_false, 'zero') if n_false else 'no zeros'}."
     ]
@@ -284,7 +258,7 @@ def of_cover(found: Cover) -> InShort:
             f"The first {counted(found.n_fixed, 'factor')} {_is_are(found.n_fixed)} given."
         )
     sure, trouble = [], []
-    if bound == K:
+    if facts.is_proven:
         sure.append("It is proven that no cover has fewer factors.")
     elif bound > K:
         trouble.append(
@@ -293,7 +267,7 @@ def of_cover(found: Cover) -> InShort:
         )
     elif bound > 1:
         sure.append(f"It is proven that no cover has fewer than {bound:,} factors.")
-    if n_missed := len(found.missed):
+    if n_missed := facts.n_missed:
         missed = f"{_number_first(n_missed)} of the ones {_is_are(n_missed)} not covered"
         if n_missed <= found.most_missed:
             covered.append(f"{missed}, as the required coverage allows.")
@@ -301,4 +275,6 @@ def of_cover(found: Cover) -> InShort:
             trouble.append(f"{missed}.")
     if found.interrupted:
         trouble.append("The search was interrupted: this is the best cover found before that.")
+    elif found.ending is Ending.OUT_OF_TIME and not facts.is_proven:
+        trouble.append("The time ran out: this is the best cover found before that.")
     return InShort(covered, sure, trouble)

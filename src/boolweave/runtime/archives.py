@@ -1,9 +1,9 @@
 """Archives of arrays (.npz): each array is checked before it is created, and all of them together.
 
 NumPy's own reader trusts the header of an array about its size. Here the header must agree with the
-available bytes, no Python objects are read, and an archive written by `write_arrays` has a checksum
-over the names, sizes and CRCs of its arrays, which detects arrays that were exchanged, altered or
-removed.
+available bytes, which must fit into memory, and no Python objects are read. An archive written by
+`write_arrays` has a checksum over the names, sizes and CRCs of its arrays, which detects arrays
+that were exchanged, altered or removed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import math
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from boolweave.runtime.free_memory import format_bytes, free_memory
 from boolweave.runtime.storage import release_pages
 from boolweave.runtime.types import Array
 
@@ -30,6 +31,18 @@ _LAST_CHARACTER = 0x10FFFF
 
 # Number of bytes that are read at a time.
 _AT_A_TIME = 1 << 24
+
+
+# A larger array is only read if there is enough memory.
+_LARGE = 1 << 28
+
+
+class ArrayHeader(NamedTuple):
+    """Shape and type of an array in a file."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    by_column: bool
 
 
 class Archive:
@@ -75,6 +88,16 @@ class Archive:
         with self._zip.open(member) as file:
             return _read_array(file, member.file_size)  # type: ignore[arg-type]
 
+    def size(self, name: str) -> int:
+        """Number of bytes of one of the arrays with its header."""
+        return self._members[name].file_size
+
+    def header(self, name: str) -> ArrayHeader:
+        """Read the shape and the type of one of the arrays, and not the array itself."""
+        member = self._members[name]
+        with self._zip.open(member) as file:
+            return _read_header(file, member.file_size)  # type: ignore[arg-type]
+
     def __enter__(self) -> Archive:
         return self
 
@@ -112,8 +135,8 @@ def read_array(path: Path) -> Array:
         return _read_array(file, path.stat().st_size)
 
 
-def _read_array(file: BinaryIO, size: int) -> Array:
-    """Read an array that takes up all `size` bytes of the file."""
+def _read_header(file: BinaryIO, size: int) -> ArrayHeader:
+    """Read the header of an array that takes up all `size` bytes of the file."""
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
         shape, by_column, dtype = np.lib.format.read_array_header_1_0(file)
@@ -126,8 +149,19 @@ def _read_array(file: BinaryIO, size: int) -> Array:
     left = size - file.tell()
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != left:
         raise ValueError(f"an array of shape {shape} and type {dtype} does not take {left} bytes")
+    return ArrayHeader(shape, dtype, by_column)
+
+
+def _read_array(file: BinaryIO, size: int) -> Array:
+    """Read an array that takes up all `size` bytes of the file."""
+    shape, dtype, by_column = _read_header(file, size)
+    if size > _LARGE and (free := free_memory()) is not None and size > free:
+        raise MemoryError(
+            f"an array of {format_bytes(size)} in the file does not fit into memory, of which "
+            f"{format_bytes(free)} are free"
+        )
     array = np.empty(math.prod(shape), dtype=dtype)
-    if left:
+    if array.size:
         _fill(array.view(np.uint8).data, file)
     if file.read(1):
         raise ValueError("there are more bytes after an array")

@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 # Maximum number of bytes of a name to which something is added.
 _LONGEST_NAME = 200
@@ -38,14 +38,14 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     """
     target = Path(path)
     if is_stream(target):
-        with into_stream(lambda: _open_stream(target)) as file:
+        with into_stream(lambda: _open_stream(target), str(target)) as file:
             yield file
         return
     if target.is_symlink():
         target = Path(os.path.realpath(target))
     remove_abandoned(target.parent, rf"\.{re.escape(_short(target.name))}\.\d+(\.\d+)?\.part")
     part, file = _new_part(target)
-    with file:
+    with naming(target), file:
         try:
             yield file
             file.flush()
@@ -62,14 +62,39 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def into_stream(
-    open_stream: Callable[[], AbstractContextManager[BinaryIO]],
+    open_stream: Callable[[], AbstractContextManager[BinaryIO]], name: str
 ) -> Iterator[BinaryIO]:
-    """Provide a temporary file that is copied to a stream when the block ends without an error."""
-    with tempfile.TemporaryFile() as file:
+    """Provide a temporary file that is copied to a stream when the block ends without an error.
+
+    Errors call the stream `name`.
+    """
+    with naming(tempfile.gettempdir()), tempfile.TemporaryFile() as file:
         yield file
         file.seek(0)
-        with open_stream() as stream:
+        with naming(name), open_stream() as stream:
             shutil.copyfileobj(file, stream)
+
+
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Let an error of the operating system name the file that is written, if it names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:
+            error.filename = error.filename or str(path)
+            raise
+        _raise_for(error, path)
+    except Exception as error:
+        _raise_for(error, path)
+
+
+def _raise_for(error: Exception, path: str | Path) -> NoReturn:
+    """Raise an error; one of the operating system that polars only quotes as an `OSError`."""
+    if quoted := re.search(r"\(os error (\d+)\)", str(error)):
+        number = int(quoted[1])
+        raise OSError(number, os.strerror(number), str(path)) from None
+    raise error
 
 
 def is_stream(path: Path) -> bool:
@@ -96,11 +121,7 @@ def _open_stream(path: Path) -> BinaryIO:
     if number == 1 and sys.stdout is not None:
         sys.stdout.flush()
     # A duplicate continues at the position of the descriptor; opening the path again would not.
-    try:
-        return os.fdopen(os.dup(number), "wb")
-    except OSError as error:
-        error.filename = str(path)
-        raise
+    return os.fdopen(os.dup(number), "wb")
 
 
 def _short(name: str) -> str:

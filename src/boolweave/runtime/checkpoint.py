@@ -11,27 +11,27 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import numpy as np
 
-from boolweave.runtime.archives import Archive
-from boolweave.runtime.checkpoint_files import Directory, files_at
+from boolweave.runtime import atomic
+from boolweave.runtime.archives import Archive, write_arrays
 from boolweave.runtime.storage import LazyArray, Memory
+from boolweave.runtime.tree import Checks, Node, Packer, Unpacker
+from boolweave.runtime.types import Array
 from boolweave.runtime.warning import warn_user
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
 FORMAT = "boolweave checkpoint"
-VERSION = 2
+VERSION = 3
 
 # Seconds between two checkpoints, and the maximum fraction of the time for writing them: large
 # checkpoints are written less often.
@@ -44,10 +44,10 @@ LARGE = 1 << 20
 # The number of checkpoints that are kept: if the newest is damaged, the one before it is read.
 KEPT = 2
 
-Frame = TypeVar("Frame")
+_NAME = re.compile(r"checkpoint-(\d{6,})\.npz")
+_ABANDONED = r"\.checkpoint-\d{6,}\.npz\.(\d+\.)*part"
 
-# JSON: null, a number, a text, a list or a dictionary.
-Node: TypeAlias = Any
+Frame = TypeVar("Frame")
 
 
 class Identified(Protocol):
@@ -56,15 +56,6 @@ class Identified(Protocol):
     @property
     def fingerprint(self) -> str:
         """A text that is the same only for the same data."""
-        ...
-
-
-@runtime_checkable
-class Lazy(Protocol):
-    """A reference to arrays that are kept elsewhere."""
-
-    def to_local(self) -> object:
-        """Fetch the arrays."""
         ...
 
 
@@ -78,9 +69,8 @@ class Checkpoint:
 
     Parameters
     ----------
-    path : path or URL
-        A directory, or any URL that fsspec supports, such as ``s3://bucket/run``. It is created if
-        necessary, and it is empty again when the run is finished.
+    path : path
+        A directory. It is created if necessary, and it is empty again when the run is finished.
     interval : float, default=120
         Seconds between two checkpoints.
     share : float, default=0.03
@@ -100,6 +90,11 @@ class Checkpoint:
     share: float = SHARE
 
     def __post_init__(self) -> None:
+        if "://" in str(self.path):
+            raise ValueError(
+                f"checkpoint must be a directory, got the address {str(self.path)!r}; mount that "
+                "storage as a directory, or use a local one"
+            )
         if not self.interval >= 0:
             raise ValueError(f"interval must be a non-negative number, got {self.interval}")
         if not 0 < self.share <= 1:
@@ -109,12 +104,23 @@ class Checkpoint:
         return str(self.path)
 
 
+@dataclass(frozen=True)
+class WholeNumber:
+    """A frame that is one number, not below 0."""
+
+    value: int
+
+    def __post_init__(self) -> None:
+        if self.value < 0:
+            raise ValueError(f"expected a whole number from 0 up, got {self.value}")
+
+
 class Recorder:
     """The open frames of a run: `save` writes them, and `frame` restores them.
 
     Parameters
     ----------
-    place : path, URL or Checkpoint, optional
+    place : path or Checkpoint, optional
         The place of the checkpoints; without it, nothing is written.
     observations : Identified
         The data, which are not written, because a resumed run has them, too.
@@ -125,10 +131,8 @@ class Recorder:
     ----------
     store : Memory
         Where large arrays of frames are kept.
-    classes : dict
-        The classes of which frames may consist, by name; see `register`.
     checks : dict
-        For the name of a frame, a function that raises if the frame does not fit the run.
+        For the classes in frames, functions that raise if an object does not fit the run.
     """
 
     def __init__(
@@ -139,11 +143,11 @@ class Recorder:
     ) -> None:
         self.n_saved = 0
         self.store = Memory()
-        self.classes: dict[str, type] = {}
-        self.checks: dict[str, Callable[[Any], None]] = {}
+        self.checks: Checks = {}
+        self._classes: dict[str, type] = {}
         self._open: list[tuple[str, object]] = []
         self._waiting: list[tuple[str, Node]] = []
-        self._reader: _Reader | None = None
+        self._reader: Unpacker | None = None
         self._given: dict[str, object] = {"observations": observations}
         self._files: Directory | None = None
         self._checkpoint = place if isinstance(place, Checkpoint) else Checkpoint(place or "")
@@ -151,14 +155,14 @@ class Recorder:
         if place is not None and observations is not None:
             texts = {name: _text(value) for name, value in (parameters or {}).items()}
             self._identity = {"data": observations.fingerprint, **texts}
-            self._files = files_at(str(self._path))
+            self._files = Directory(str(self._path))
             self._files.remove_abandoned()
             self._waiting = self._load(self._files)
             self._due = time.monotonic() + self._checkpoint.interval
 
     def register(self, *classes: type) -> None:
-        """Allow dataclasses as parts of frames; checkpoints refer to them by their bare names."""
-        self.classes |= {kind.__name__: kind for kind in classes}
+        """Announce classes of objects for which annotations name a base class or a protocol."""
+        self._classes |= {kind.__name__: kind for kind in classes}
 
     @property
     def resuming(self) -> bool:
@@ -166,16 +170,21 @@ class Recorder:
         return bool(self._waiting)
 
     @contextmanager
-    def frame(self, name: str, fresh: Callable[[], Frame]) -> Iterator[Frame]:
-        """Open the variables of a loop: restored ones in a resumed run, or `fresh` ones."""
+    def frame(
+        self, name: str, fresh: Callable[[], Frame], kind: type[Frame] | None = None
+    ) -> Iterator[Frame]:
+        """Open the variables of a loop: restored ones in a resumed run, or `fresh` ones.
+
+        They are of the class `kind`, which may be left out if it is `fresh` itself.
+        """
         if self._waiting:
-            stored, node = self._waiting.pop(0)
+            depth, (stored, node) = len(self._open), self._waiting.pop(0)
             if stored != name:
                 raise ValueError(
                     f"expected a checkpoint of {name!r}, got one of {stored!r}, which does not fit "
                     f"this version of boolweave; remove it from {self._path} to begin again"
                 )
-            value = self._value(node, self.checks.get(name))
+            value: Frame = self._restored(kind or fresh, node, f"{depth}-{name}")
         else:
             value = fresh()
         self._open.append((name, value))
@@ -184,13 +193,12 @@ class Recorder:
         finally:
             self._open.pop()
 
-    def _value(self, node: Node, check: Callable[[Any], None] | None) -> Any:
+    def _restored(self, kind: Any, node: Node, place: str) -> Any:
         assert self._reader is not None
-        self._reader.store, self._reader.classes = self.store, self.classes
+        reader = self._reader
+        reader.store, reader.classes, reader.checks = self.store, self._classes, self.checks
         try:
-            value = self._reader.value(node)
-            if check is not None:
-                check(value)
+            value = reader.value(kind, node, place)
         except (OSError, MemoryError):
             raise
         except Exception as error:  # foreign data can fail anywhere
@@ -225,15 +233,15 @@ class Recorder:
         if self._files is None:
             return
         began = time.monotonic()
-        writer = _Writer(self._given, self.classes)
+        packer = Packer(self._given)
+        frames = [
+            [name, packer.node(value, f"{depth}-{name}")]
+            for depth, (name, value) in enumerate(self._open)
+        ]
         header = {
-            "format": FORMAT,
-            "version": VERSION,
-            "identity": self._identity,
-            "frames": [[name, writer.node(value)] for name, value in self._open],
-            "objects": writer.objects,
-        }
-        arrays = {"header": np.array(json.dumps(header)), **writer.arrays}
+            "format": FORMAT, "version": VERSION, "identity": self._identity, "frames": frames
+        }  # fmt: skip
+        arrays = {"header": np.array(json.dumps(header)), **packer.arrays}
         try:
             numbers = self._files.numbers()
             self._files.write(max(numbers, default=0) + 1, arrays)
@@ -278,7 +286,7 @@ class Recorder:
                     "boolweave, or remove it to begin again"
                 )
             self._check_identity(files.name(number), header["identity"])
-            self._reader = _Reader(self._given, header["objects"], arrays)
+            self._reader = Unpacker(arrays, given=self._given)
             return [(name, node) for name, node in header["frames"]]
         if numbers:
             raise ValueError(
@@ -307,97 +315,44 @@ def _text(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.ndarray | np.generic) else value)
 
 
-# ---------------------------------------------------------------- frames as arrays and JSON
+# ---------------------------------------------------------------- files
 
 
-class _Writer:
-    """Conversion of frames to JSON nodes and arrays; shared objects are written once."""
+class Directory:
+    """Numbered checkpoints in a directory."""
 
-    def __init__(self, given: dict[str, object], classes: dict[str, type]) -> None:
-        self.arrays: dict[str, NDArray[Any] | np.generic] = {}
-        self.objects: list[tuple[str, dict[str, Node]]] = []
-        self._classes = classes
-        self._alive: list[object] = []  # an id is unique only as long as its object lives
-        self._nodes: dict[int, Node] = {id(value): {"given": name} for name, value in given.items()}
+    def __init__(self, path: str) -> None:
+        self._path = str(Path(path))
+        os.makedirs(path, exist_ok=True)
 
-    def node(self, value: object) -> Node:
-        if value is None or type(value) in (bool, int, float):
-            return value
-        if isinstance(value, str):  # an enumeration is written as its text
-            return str(value)
-        if isinstance(value, list | tuple):
-            return {type(value).__name__: [self.node(item) for item in value]}
-        if isinstance(value, dict):
-            return {"dict": {name: self.node(item) for name, item in value.items()}}
-        if id(value) not in self._nodes:
-            self._nodes[id(value)] = self._new_node(value)
-        return self._nodes[id(value)]
+    def numbers(self) -> list[int]:
+        """Return the numbers of the checkpoints that are there, the oldest first."""
+        names = os.listdir(self._path) if os.path.exists(self._path) else []
+        matches = map(_NAME.fullmatch, names)
+        return sorted(int(match[1]) for match in matches if match)
 
-    def _new_node(self, value: object) -> Node:
-        local = value.to_local() if isinstance(value, Lazy) else value
-        if local is not value:
-            self._alive += [local, value]
-            return self.node(local)
-        if isinstance(value, np.ndarray | np.generic):
-            name = f"array-{len(self.arrays)}"
-            self.arrays[name] = value
-            return {"array" if isinstance(value, np.ndarray) else "number": name}
-        kind = type(value).__name__
-        if self._classes.get(kind) is not type(value) or not is_dataclass(value):
-            raise TypeError(f"a checkpoint cannot hold a {kind}")
-        parts = {field.name: self.node(getattr(value, field.name)) for field in fields(value)}
-        self.objects.append((kind, parts))
-        return {"object": len(self.objects) - 1}
+    def name(self, number: int) -> str:
+        """Return the path of a checkpoint."""
+        return f"{self._path}/checkpoint-{number:06d}.npz"
 
+    def remove_abandoned(self) -> None:
+        """Remove what a run left half-written when it was killed."""
+        atomic.remove_abandoned(Path(self._path), _ABANDONED)
 
-class _Reader:
-    """Conversion of JSON nodes and arrays to frames; creates only objects of registered classes."""
+    def open(self, number: int) -> BinaryIO:
+        """Open a checkpoint for reading."""
+        return open(self.name(number), "rb")
 
-    def __init__(
-        self,
-        given: dict[str, object],
-        objects: list[tuple[str, dict[str, Node]]],
-        arrays: dict[str, LazyArray],
-    ) -> None:
-        self.store = Memory()
-        self.classes: dict[str, type] = {}
-        self._given = given
-        self._objects = objects
-        self._arrays = arrays
-        self._made: dict[int, object] = {}
-        self._loaded: dict[str, NDArray[Any]] = {}
+    def write(self, number: int, arrays: Mapping[str, Array]) -> None:
+        """Write a checkpoint, whole or not at all."""
+        os.makedirs(self._path, exist_ok=True)  # somebody may have removed it
+        with atomic.replacing(self.name(number)) as file:
+            write_arrays(file, arrays)
 
-    def value(self, node: Node) -> Any:
-        """Make the object of a node; the arrays of lists go to the store."""
-        if not isinstance(node, dict):
-            return node
-        ((kind, content),) = node.items()
-        if kind == "given":
-            return self._given[content]
-        if kind == "array":
-            if content not in self._loaded:
-                self._loaded[content] = self._arrays[content].read()
-            return self._loaded[content]
-        if kind == "number":
-            return self._arrays[content].read()[()]
-        if kind == "dict":
-            return {name: self.value(item) for name, item in content.items()}
-        if kind == "object":
-            if content not in self._made:
-                self._made[content] = self._make(*self._objects[content])
-            return self._made[content]
-        names = [item["array"] for item in content if isinstance(item, dict) and "array" in item]
-        new = [name for name in names if name not in self._loaded]
-        if kind == "list" and content and len(new) == len(content):
-            loaded = self.store.load([self._arrays[name] for name in new])
-            self._loaded |= dict(zip(new, loaded, strict=True))
-        return {"list": list, "tuple": tuple}[kind](self.value(item) for item in content)
-
-    def _make(self, name: str, parts: dict[str, Node]) -> object:
-        kind = self.classes.get(name)
-        if kind is None:
-            raise TypeError(f"unexpected {name}")
-        return kind(**{field: self.value(node) for field, node in parts.items()})
+    def remove(self, number: int) -> None:
+        """Remove a checkpoint, if it is still there."""
+        with suppress(FileNotFoundError):
+            os.remove(self.name(number))
 
 
 def _read(files: Directory, number: int) -> tuple[dict[str, Any], dict[str, LazyArray]]:
@@ -406,7 +361,7 @@ def _read(files: Directory, number: int) -> tuple[dict[str, Any], dict[str, Lazy
     So at most one of them is in memory before it is known where they will be kept.
     """
 
-    def again(name: str) -> NDArray[Any]:
+    def again(name: str) -> Array:
         with files.open(number) as file, Archive(file) as stored:
             return stored[name]
 
@@ -417,24 +372,13 @@ def _read(files: Directory, number: int) -> tuple[dict[str, Any], dict[str, Lazy
             small = array.nbytes < LARGE
             make = (lambda a=array: a) if small else partial(again, name)
             arrays[name] = LazyArray(array.shape, array.dtype, make)
-        sealed = stored.sealed
     header = json.loads(str(arrays.pop("header").read()))
     version = header["version"]
     if header["format"] != FORMAT or type(version) is not int or version < VERSION:
         raise ValueError("not a checkpoint")
     if version == VERSION:
-        if not sealed:
-            raise ValueError("the checksum is missing")
-        _check_header(header)
+        frames, identity = header["frames"], header["identity"]
+        pairs = all(type(pair) is list and len(pair) == 2 for pair in frames)
+        if not (stored.sealed and pairs and type(identity) is dict):
+            raise ValueError("without a checksum, frames or an identity")
     return header, arrays
-
-
-def _check_header(header: dict[str, Any]) -> None:
-    """Raise ValueError unless frames and objects have the form that `_Writer` gives them."""
-    named = [*header["frames"], *header["objects"]]
-    if not all(type(pair) is list and len(pair) == 2 and type(pair[0]) is str for pair in named):
-        raise ValueError("frames and objects must have names")
-    if not all(type(parts) is dict for _, parts in header["objects"]):
-        raise ValueError("objects must have fields")
-    if type(header["identity"]) is not dict:
-        raise ValueError("the identity must have names")

@@ -7,7 +7,6 @@ EXTRAS = {
     "PIL": ("plot", "Pillow"),
     "distributed": ("distributed", "Dask"),
     "fastexcel": ("excel", "fastexcel"),
-    "fsspec": ("distributed", "fsspec"),
     "jinja2": ("report", "jinja2"),
     "matplotlib": ("plot", "matplotlib"),
     "xlsxwriter": ("excel", "xlsxwriter"),

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Any
+from threading import Event
+from typing import Any, TypeVar
+
+Answer = TypeVar("Answer")
 
 # Called after each iteration with its number, the residual and the log-posterior.
 OnIteration = Callable[[int, float, float], None]
@@ -25,6 +29,10 @@ Say = Callable[[str], None]
 # seconds may have been spent on compiling.
 SOONEST = 2.0
 LEAST_SHARE = 0.001
+
+# Seconds after which a thread that waits for another looks at the time and at Ctrl-C, which not
+# every system lets interrupt a wait.
+LOOK_AFTER = 0.05
 
 
 def counted(n: int, noun: str, plural: str | None = None) -> str:
@@ -50,16 +58,22 @@ def on_rank_of(on_iteration: object) -> OnRank:
 
 
 class Deadline:
-    """A time limit that interrupts a run, like Ctrl-C, after the first late iteration.
+    """A time limit of a run, after which it ends with its best answer, as after Ctrl-C.
 
-    The run then ends with its best answer, which exists, because an iteration has been done. The
-    time to compile kernels, once on each machine, does not count; it is measured in the context of
-    the deadline, and only in this process.
+    A run that calls the deadline after each iteration is interrupted after the first late one. A
+    run that has no iterations is a function that `call` runs in a thread, or some that `wait` waits
+    for; their loops look at `stop`.
+    The time to compile kernels, once on each machine, does not count; it is measured in the context
+    of the deadline, and only in this process.
 
     Attributes
     ----------
     passed : bool
-        Whether the time limit interrupted the run, and not Ctrl-C.
+        Whether the time limit ended the run, and not Ctrl-C.
+    interrupted : bool
+        Whether Ctrl-C ended a function that was called.
+    stop : (1,) array of bool
+        Is set when the function is to end.
 
     Examples
     --------
@@ -71,10 +85,16 @@ class Deadline:
     """
 
     def __init__(self, seconds: float | None, on_iteration: OnIteration | None = None) -> None:
+        import numpy as np
         from numba.core.event import TimingListener
 
-        self.passed = False
-        self._end = None if seconds is None else time.monotonic() + seconds
+        from boolweave.runtime.checks import check_seconds
+
+        self.passed = self.interrupted = False
+        self.stop = np.zeros(1, dtype=np.bool_)
+        self._began = time.monotonic()
+        self._seconds = check_seconds(seconds)
+        self._end = self._seconds  # of the present function
         self._on_iteration = on_iteration
         self._compiling = TimingListener()
         self.on_rank = on_rank_of(on_iteration)
@@ -94,12 +114,60 @@ class Deadline:
         """Pass the iteration on to `on_iteration`; raise KeyboardInterrupt if the time is over."""
         if self._on_iteration is not None:
             self._on_iteration(iteration, residual, log_posterior)
-        if self._end is None:
-            return
-        compiling = self._compiling.duration if self._compiling.done else 0.0
-        if time.monotonic() >= self._end + compiling:
+        if self.left() == 0:
             self.passed = True
             raise KeyboardInterrupt
+
+    def left(self) -> float | None:
+        """The seconds until the time is over; None if there is no limit."""
+        return None if self._end is None else max(0.0, self._end - self._spent())
+
+    def _spent(self) -> float:
+        compiling = self._compiling.duration if self._compiling.done else 0.0
+        return time.monotonic() - self._began - compiling
+
+    def call(self, function: Callable[[], Answer], share: float = 1.0) -> Answer:
+        """Call a function in a thread; set `stop` when the time is over, or at Ctrl-C.
+
+        The function gets a share of the time that is left. It ends soon after Ctrl-C was pressed
+        during an earlier one.
+        """
+        self.begin(share)
+        awaited = Event()  # Ctrl-C while the thread starts would end the program
+
+        def begun() -> Answer:
+            awaited.wait()
+            return function()
+
+        with ThreadPoolExecutor(1, "boolweave") as pool:
+            try:
+                running = pool.submit(begun)
+                self.wait([running], awaited.set)
+            finally:
+                awaited.set()
+            return running.result()
+
+    def begin(self, share: float = 1.0) -> None:
+        """Give what follows a share of the time that is left."""
+        self.stop[0] = self.interrupted
+        if self._seconds is not None:
+            self._end = share * self._seconds + (1 - share) * self._spent()
+
+    def wait(self, running: Sequence[Future[Any]], begin: Callable[[], None] | None = None) -> None:
+        """Wait for functions in threads; set `stop` when the time is over, or at Ctrl-C.
+
+        Functions that wait for it may start when `begin` is called.
+        """
+        is_running = True
+        while is_running:
+            try:
+                if begin is not None:
+                    begin()
+                if self.left() == 0:
+                    self.passed = self.stop[0] = True
+                is_running = bool(wait(running, timeout=LOOK_AFTER).not_done)
+            except KeyboardInterrupt:
+                self.interrupted = self.stop[0] = True
 
 
 @contextmanager

@@ -6,13 +6,20 @@ import os
 from collections.abc import Callable, Iterable, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from boolweave.runtime.checks import is_whole
 
 # Minimum number of rows that a thread processes at a time, and maximum number of pieces of rows.
 LEAST_ROWS = 4096
 MOST_PIECES = 16
+
+# Far more threads than any machine has cores; memory is allocated for each.
+MOST_THREADS = 4096
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -25,10 +32,10 @@ def effective_jobs(n_jobs: int | None) -> int:
     """
     if n_jobs is None:
         return 1
-    if not is_whole(n_jobs) or n_jobs == 0:
+    if not is_whole(n_jobs) or n_jobs == 0 or n_jobs > MOST_THREADS:
         raise ValueError(
-            "n_jobs must be a whole number other than 0: 1 for one thread, -1 for all cores, got "
-            f"{n_jobs!r}"
+            "n_jobs must be a whole number other than 0: 1 for one thread, -1 for all cores, and "
+            f"at most {MOST_THREADS:,}, got {n_jobs!r}"
         )
     return n_jobs if n_jobs > 0 else max(1, _n_cores() + 1 + n_jobs)
 
@@ -75,8 +82,23 @@ def run_all(
 
 def pieces(n: int, pool: ThreadPoolExecutor | None) -> list[slice]:
     """Divide n rows or columns into pieces for the threads of a pool; one piece without a pool."""
-    size = max(LEAST_ROWS, -(-n // MOST_PIECES)) if pool else max(1, n)
+    return cut(n, 1, max(LEAST_ROWS, -(-n // MOST_PIECES)) if pool else n)
+
+
+def cut(n: int, width: int, most: int) -> list[slice]:
+    """Divide n lines of `width` cells into pieces of at most `most` cells, or of single lines."""
+    size = max(1, most // max(1, width))
     return [slice(first, min(n, first + size)) for first in range(0, n, size)]
+
+
+def balanced_runs(indptr: NDArray[np.int64], n: int) -> list[slice]:
+    """Divide rows into at most n runs with about equally many entries.
+
+    The entries of row m are those from indptr[m] to indptr[m + 1].
+    """
+    n_entries = int(indptr[-1])
+    cuts = np.searchsorted(indptr, np.arange(1, n) * (n_entries / n)).tolist()
+    return [slice(a, b) for a, b in pairwise([0, *cuts, len(indptr) - 1]) if b > a]
 
 
 def n_threads(pool: ThreadPoolExecutor | None) -> int:

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from boolweave.engine.kernels.bits import pack, unpack
 from boolweave.fit.judging import shares_found
-from boolweave.runtime.checkpoint import Recorder
 from boolweave.search.bound import is_cheap, lower_bound
-from boolweave.search.kernels.bits import pack, unpack
-from boolweave.search.kernels.descent import descend, scratch
-from boolweave.search.kernels.factors import cost, empty_factors, loss
-from boolweave.search.kernels.greedy import add_best
-from boolweave.search.kernels.lines import MOST_EXACT, best_sets
-from boolweave.search.kernels.tiles import DROP_TIES, TAKE_TIES, refit
-from boolweave.search.searching import Options, Search, Searching, check_state
-from boolweave.search.solutions import Solution
-from boolweave.search.table import bits_of, factors_of, shape_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from boolweave.data.observations import Observations
-    from boolweave.runtime.progress import OnRound
-    from boolweave.search.kernels.factors import Factors, Table
-    from boolweave.search.table import Bits
+from boolweave.search.kernels.descent import DROP_TIES, TAKE_TIES, add_best, descend, refit, scratch
+from boolweave.search.kernels.factors import (
+    MOST_EXACT,
+    Factors,
+    Table,
+    best_sets,
+    cost,
+    empty_factors,
+    loss,
+)
+from boolweave.search.searching import Job, Options, Search, Searching, check_state
+from boolweave.search.solutions import Solution, enumerated, without_errors
+from boolweave.search.table import Bits, bits_of, factors_of, shape_of
 
 # A bound takes about two seconds; if `max_time` leaves less than this, there is none.
 TIME_OF_BOUND = 3.0
@@ -62,6 +57,8 @@ class Answer:
         The best cost after each round.
     interrupted : bool
         Whether Ctrl-C ended the search.
+    passed : bool
+        Whether the time limit ended the search.
     """
 
     X: Bits
@@ -73,63 +70,53 @@ class Answer:
     n_searches: int
     n_rounds: int
     history: NDArray[np.float64]
-    interrupted: bool
+    interrupted: bool = False
+    passed: bool = False
 
 
 def fewest_errors(
-    observations: Observations,
-    table: Table,
+    job: Job,
     n_components: int,
-    *,
     options: Options = Options(),  # noqa: B008 (frozen)
     seed: int = 0,
-    n_jobs: int | None = None,
-    report: OnRound | None = None,
-    recorder: Recorder | None = None,
     first: Sequence[Solution] = (),
 ) -> Answer:
     """Find K factors whose product has the fewest errors.
 
-    `table` holds the same observations, packed; `first` are solutions with K factors that are
-    already known.
+    `first` are solutions with K factors that are already known.
 
     Examples
     --------
     >>> from boolweave import Observations
+    >>> from boolweave.search.searching import Job
     >>> from boolweave.search.table import pack_table
-    >>> seen = Observations.from_data([[1, 1, 0], [1, 1, 0], [0, 1, 1]])
-    >>> found = fewest_errors(seen, pack_table(seen), 2)
-    >>> found.cost, found.bound
+    >>> observations = Observations.from_data([[1, 1, 0], [1, 1, 0], [0, 1, 1]])
+    >>> answer = fewest_errors(Job(observations, pack_table(observations)), 2)
+    >>> answer.cost, answer.bound
     (0.0, 0.0)
     """
-    recorder = recorder or Recorder()
-    recorder.register(Searching, Solution)
-    recorder.checks["search"] = partial(check_state, table, n_components)
-    search = Search(
-        observations, table, n_components, options, seed, n_jobs, report, recorder, first
-    )
-    with recorder.frame("search", Searching) as at:
-        search.run(at)
-    left = search.time_left()
-    in_time = not search.stop[0] and (left is None or left > TIME_OF_BOUND)
-    return answer_of(
-        table, n_components, at, seed, is_bounded=options.bound and in_time,
-        interrupted=search.interrupted,
-    )  # fmt: skip
+    table, deadline, recorder = job.table, job.deadline, job.recorder
+    exact = without_errors(table, n_components)
+    if exact is not None:
+        n_components = len(exact.Y)  # more factors cannot explain more
+    recorder.checks[Searching] = partial(check_state, table, n_components)
+    with recorder.frame("search", Searching) as state:
+        Search(job, n_components, options, seed, first).run(state)
+        best = exact or (enumerated(table, n_components) if table.xor else None)
+        if best is not None and state.best is not None and state.best.cost > best.cost:
+            state.best = best
+    left = deadline.left()
+    has_time = not deadline.stop[0] and (left is None or left > TIME_OF_BOUND)
+    return answer_of(job, n_components, state, seed, is_bounded=options.bound and has_time)
 
 
 def answer_of(
-    table: Table,
-    n_components: int,
-    at: Searching,
-    seed: int,
-    *,
-    is_bounded: bool,
-    interrupted: bool,
+    job: Job, n_components: int, state: Searching, seed: int, *, is_bounded: bool
 ) -> Answer:
     """Turn the best solution of a search for K factors into an answer, optionally with a bound."""
-    assert at.best is not None
-    X, Y = in_order(table, *without_needless(table, *polished(table, at.best, seed)))
+    assert state.best is not None
+    table = job.table
+    X, Y = in_order(table, *without_needless(table, *polished(table, state.best, seed)))
     factors = factors_of(table, X, Y)
     total = cost(table, factors)
     return Answer(
@@ -138,11 +125,12 @@ def answer_of(
         total,
         _bound(table, n_components, X, Y, total) if is_bounded else 0.0,
         losses(table, factors),
-        shares_found(X, Y, [(one.X, one.Y) for one in at.winners or [at.best]]),
-        max(1, len(at.winners)),
-        len(at.history),
-        np.array(at.history),
-        interrupted,
+        shares_found(X, Y, [(one.X, one.Y) for one in state.winners or [state.best]]),
+        max(1, len(state.winners)),
+        len(state.history),
+        np.array(state.history),
+        job.deadline.interrupted,
+        job.deadline.passed,
     )
 
 
@@ -158,11 +146,11 @@ def polished(table: Table, solution: Solution, seed: int) -> tuple[Bits, Bits]:
     factors, best = solution.factors(table), solution.cost
     X, Y = solution.X, solution.Y
     memory = scratch(shape_of(table), X.shape[1])
-    random = np.array([2 * seed + 1], dtype=np.uint64)
+    random, never = np.array([2 * seed + 1], dtype=np.uint64), np.zeros(1, dtype=np.bool_)
     while best > 0:
         if _lines_are_few(table, X.shape[1]):
             factors = factors_of(table, *_best_lines(table, *bits_of(factors)))
-        now, _ = descend(table, factors, memory, random, np.int64(50), DROP_TIES)
+        now, _ = descend(table, factors, memory, random, np.int64(50), DROP_TIES, never)
         if now > best or (now == best and X is not solution.X):
             break
         X, Y = bits_of(factors)
@@ -245,10 +233,9 @@ def _bound(table: Table, n_components: int, X: Bits, Y: Bits, total: float) -> f
         unpack(entries, shape_of(table)[1]).astype(bool)
         for entries in (table.rows.ones, table.rows.zeros)
     )
-    if total == 0 or table.xor or not is_cheap(ones, zeros, n_components):
-        return 0.0
     weights = table.rows.weights if len(table.rows.weights) else None
-    bound = lower_bound(
-        ones, zeros, n_components, table.false_weight, weights, factors=(X, Y), upper=total
-    )
+    problem = ones, zeros, n_components, table.false_weight, weights
+    if total == 0 or table.xor or not is_cheap(*problem):
+        return 0.0
+    bound = lower_bound(*problem, factors=(X, Y), upper=total)
     return min(bound, total)

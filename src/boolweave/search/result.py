@@ -10,28 +10,32 @@ unchanged. To a factor that covers it, a one is worth its weight, a zero is wort
 
     OR    the worth of the entries of factor k in row m that no other factor covers
     XOR   the worth of those that an even number of other factors covers, minus that of the others
+
+New rows get the factors with the smallest error (`FoldInOfFewestErrors`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from boolweave.data.observations import Observations
+from boolweave.engine.kernels.bits import Words, pack, unpack
+from boolweave.engine.prediction import FixedColumns, FoldIn
 from boolweave.engine.result import Ending, Result
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from boolweave.data.observations import Observations
-    from boolweave.model.products import Product
-    from boolweave.runtime.types import Floats
-    from boolweave.search.answer import Answer
+from boolweave.model.products import Product
+from boolweave.runtime.threads import cut
+from boolweave.runtime.types import Floats
+from boolweave.search.answer import Answer
+from boolweave.search.kernels.factors import Entries, best_sets
 
 # Number of entries of either value that are added to the observed ones where the product is 0, and
 # where it is 1, so that no probability of the channel is 0 or 1.
@@ -54,7 +58,6 @@ def result_of(
     product: Product = "or",
     false_one_weight: float = 1.0,
     weights: Floats | None = None,
-    in_time: bool = True,
 ) -> Result:
     """The answer of a search as a `Result`; an answer without factors has an empty one.
 
@@ -67,15 +70,13 @@ def result_of(
         The parameters of the search.
     weights : (n_observed,) array, optional
         The weights of the entries.
-    in_time : bool
-        Whether the search ended before the time limit.
     """
     X, Y, redundancy = answer.X, answer.Y, answer.redundancy
     stability: NDArray[np.float64] | None = answer.stability
     if not len(Y):
         X, Y = (np.zeros(shape, dtype=np.uint8) for shape in ((len(X), 1), (1, Y.shape[1])))
         stability, redundancy = np.ones(1), np.zeros(1)
-    if answer.n_searches == 1 and (answer.interrupted or not in_time):
+    if answer.n_searches == 1 and (answer.interrupted or answer.passed):
         stability = None  # no other search could find the factors again
     own = observations.values if weights is None else weights * observations.values
     cost_of_false_one = finite_weight(false_one_weight, float(own.sum()))
@@ -85,7 +86,7 @@ def result_of(
     )  # fmt: skip
     channel = channel_of(gains.counts)
     worth, K = error_worth(channel), len(Y)
-    ending = Ending.CONVERGED if in_time else Ending.OUT_OF_TIME
+    ending = Ending.OUT_OF_TIME if answer.passed else Ending.CONVERGED
     if answer.interrupted:
         ending = Ending.INTERRUPTED
     return Result(
@@ -191,19 +192,12 @@ def gains_of(
     return Gains(rows, columns, counts)
 
 
-def row_slices(observations: Observations) -> Iterator[slice]:
-    """Slices of the rows with few enough cells."""
-    step = max(1, CELLS // max(1, observations.n_columns))
-    for start in range(0, observations.n_rows, step):
-        yield slice(start, min(start + step, observations.n_rows))
-
-
 def _pieces(
     observations: Observations, weights: Floats | None
 ) -> Iterator[tuple[slice, Floats, Floats]]:
     """Weights of the ones and of the zeros, some rows at a time, (some, N) each."""
     n_columns = observations.n_columns
-    for some in row_slices(observations):
+    for some in cut(*observations.shape, CELLS):
         per_row = np.diff(observations.indptr[some.start : some.stop + 1])
         entries = slice(*observations.indptr[[some.start, some.stop]])
         at = np.repeat(np.arange(len(per_row)), per_row), observations.indices[entries]
@@ -212,3 +206,87 @@ def _pieces(
         one[at] = weight * observations.values[entries]
         zero[at] = weight * (1 - observations.values[entries].astype(np.float64))
         yield some, one, zero
+
+
+# ---------------------------------------------------------------- new rows
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnsOfFewestErrors(FixedColumns):
+    """Fixed column factors; rows are decoded so that their error is smallest.
+
+    Attributes
+    ----------
+    false_one_weight : float
+        The cost of a false one relative to a missed one.
+    known : dict
+        The factors (K,) that the fit found for rows, by a hash of their entries.
+    """
+
+    false_one_weight: float = 1.0
+    known: dict[bytes, NDArray[np.uint8]] = field(default_factory=dict)
+
+    @cached_property
+    def _patterns(self) -> Words:
+        """The packed column factors, (K, words)."""
+        return pack(self.bits.T)
+
+    def decode(
+        self, piece: Observations, rows: slice, all_priors: Floats
+    ) -> tuple[NDArray[np.uint8], Floats]:
+        """Factors and log-odds of the rows of a piece, without priors."""
+        K, product = self.bits.shape[1], self.model.product
+        cost = finite_weight(self.false_one_weight, float(piece.n_columns))
+        bits = np.zeros((piece.n_rows, K), dtype=np.uint8)
+        for m, key in enumerate(_keys(piece)):
+            if key in self.known:
+                bits[m] = self.known[key]
+        for some in cut(*piece.shape, CELLS):
+            bits[some] = self._improved(piece.take_rows(some), bits[some], cost)
+        gains = gains_of(piece, bits, self.bits.T, product=product, false_one_weight=cost)
+        return bits, log_odds(error_worth(self.model.channel) * gains.rows, bits, K)
+
+    def _improved(
+        self, piece: Observations, bits: NDArray[np.uint8], cost: float
+    ) -> NDArray[np.uint8]:
+        """The factors with the smallest error for each row; known ones if they are as good."""
+        dense, no_weights = piece.to_dense(), np.zeros((0, 0))
+        entries = Entries(pack(dense == 1), pack(dense == 0), no_weights)
+        members = pack(bits)
+        best_sets(entries, cost, self.model.product == "xor", self._patterns, members)
+        return unpack(members, bits.shape[1])
+
+
+def _keys(observations: Observations) -> Iterator[bytes]:
+    """A hash of the entries of each row."""
+    columns, values = observations.indices, observations.values
+    for start, stop in pairwise(observations.indptr.tolist()):
+        data = hashlib.blake2b(columns[start:stop].tobytes(), digest_size=16)
+        data.update(values[start:stop].tobytes())
+        yield data.digest()
+
+
+@dataclass(frozen=True, eq=False)
+class FoldInOfFewestErrors(FoldIn):
+    """Decoder of new rows with the smallest error, each only from its own entries.
+
+    A row that was in the fitted data gets the factors that the fit found for it, unless others have
+    a smaller error.
+
+    Attributes
+    ----------
+    false_one_weight : float
+        The cost of a false one relative to a missed one.
+    """
+
+    false_one_weight: float = 1.0
+
+    def _columns(self, marginal: bool, row_prior: ArrayLike | None = None) -> FixedColumns:
+        result = self.result
+        known: dict[bytes, NDArray[np.uint8]] = {}
+        for key, own in zip(_keys(result.observations.to_local()), result.X, strict=True):
+            known.setdefault(key, own)
+        return ColumnsOfFewestErrors(
+            result.model, result.column_log_odds, false_one_weight=self.false_one_weight,
+            known=known,
+        )  # fmt: skip

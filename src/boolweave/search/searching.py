@@ -7,36 +7,30 @@ again, until some rounds gain nothing. A last search continues from the results 
 ones.
 
 Limits are in units of work, not of time: a seed gives the same answer on any number of threads,
-unless `max_time` or Ctrl-C ends the search.
+unless a time limit or Ctrl-C ends the search.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from boolweave.data.observations import Observations
+from boolweave.engine.kernels.bits import Words, random_words
+from boolweave.runtime.checkpoint import Recorder
+from boolweave.runtime.progress import Deadline, OnRound
 from boolweave.runtime.threads import effective_jobs
 from boolweave.search import starts
-from boolweave.search.choosing import choose
 from boolweave.search.kernels.descent import fill, improve, prune, scratch
-from boolweave.search.kernels.factors import Entries, Table, empty_factors
-from boolweave.search.kernels.lines import best_sets
+from boolweave.search.kernels.factors import Entries, Factors, Table, best_sets, empty_factors
 from boolweave.search.solutions import Solution, add, distinct, distinct_tiles
+from boolweave.search.starts import choose
 from boolweave.search.table import bits_of, shape_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from boolweave.data.observations import Observations
-    from boolweave.runtime.checkpoint import Recorder
-    from boolweave.runtime.progress import OnRound
-    from boolweave.search.kernels.factors import Factors
 
 # Number of tasks of a round, for any number of threads, and number of first rounds with starts.
 N_TASKS = 4
@@ -80,6 +74,33 @@ WIDE = 1.5
 N_TRIES = 8
 
 
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A table to search, and the circumstances of the search.
+
+    Parameters
+    ----------
+    observations : Observations, shape (M, N)
+    table : Table
+        The same observations, packed.
+    deadline : Deadline
+        The time limit; without one, there is a fixed amount of work.
+    n_jobs : int, optional
+    report : callable, optional
+        It is called after each round with the number of rounds, the smallest cost so far, K, and
+        the fraction of the maximum work that is done, if there is such a limit.
+    recorder : Recorder
+        It saves the state after each round, so that a run can continue after a crash.
+    """
+
+    observations: Observations
+    table: Table
+    deadline: Deadline = field(default_factory=lambda: Deadline(None))
+    n_jobs: int | None = None
+    report: OnRound | None = None
+    recorder: Recorder = field(default_factory=Recorder)
+
+
 @dataclass(frozen=True)
 class Options:
     """When a search ends, and whether a lower bound follows.
@@ -88,16 +109,13 @@ class Options:
     ----------
     n_init : int, optional
         The number of independent searches; by default, until some agree.
-    max_time : float, optional
-        Time limit in seconds; by default, there is a fixed amount of work.
     most_work : float, optional
-        The maximum work of a single independent search, and of all searches without `max_time`.
+        The maximum work of a single independent search, and of all searches without a time limit.
     bound : bool, default=True
         Whether a lower bound of the cost is computed, which takes up to two seconds.
     """
 
     n_init: int | None = None
-    max_time: float | None = None
     most_work: float | None = None
     bound: bool = True
 
@@ -126,27 +144,22 @@ def work_of_refit(table: Table) -> float:
     return OF_REFIT + OF_LINE * sum(shape_of(table)) + OF_WORD * n_words
 
 
-def time_left(max_time: float | None, began: float) -> float | None:
-    """The seconds until `max_time` after `began`, a monotonic time; None if there is no limit."""
-    return None if max_time is None else max(0.0, max_time - (time.monotonic() - began))
-
-
-def wait_in_time(
-    futures: Sequence[Future[Any]], seconds: float | None, stop: NDArray[np.bool_]
-) -> bool:
-    """Wait for threads; return whether Ctrl-C was pressed.
-
-    After this many seconds or after Ctrl-C, `stop[0]` is set, which makes the threads end.
-    """
-    interrupted = False
-    try:
-        waiting = wait(futures, timeout=seconds).not_done
-    except KeyboardInterrupt:
-        interrupted, waiting = True, set(futures)
-    if waiting:
-        stop[0] = True
-        wait(futures)
-    return interrupted
+def improve_factors(
+    table: Table,
+    factors: Factors,
+    random: Words,
+    most_refits: int,
+    least_trials: int,
+    stop: NDArray[np.bool_],
+    simplify: bool = False,
+) -> tuple[float, int]:
+    """Improve factors in place; return their cost and the number of refits. See `improve`."""
+    shape, K = shape_of(table), len(factors.rows.patterns)
+    kept, memory, most = empty_factors(shape, K), scratch(shape, K), MOST_TRIALS * K
+    cost, n_refits = improve(
+        table, factors, kept, memory, random, most_refits, least_trials, most, simplify, stop
+    )
+    return cost, n_refits
 
 
 def check_state(table: Table, n_components: int, state: object) -> None:
@@ -197,8 +210,8 @@ def compile_kernels() -> None:
     entries = Entries(bit, np.zeros_like(bit), np.zeros((0, 0)))
     table, memory = Table(entries, entries, 1.0, False), scratch((1, 1), 1)
     factors, random = empty_factors((1, 1), 1), np.ones(1, dtype=np.uint64)
-    fill(table, factors, memory, random, 1)
     never = np.zeros(1, dtype=np.bool_)
+    fill(table, factors, memory, random, 1, never)
     improve(table, factors, empty_factors((1, 1), 1), memory, random, 1, 1, 1, False, never)
     prune(table, factors, 0)
     best_sets(entries, 1.0, False, bit, bit.copy())
@@ -210,203 +223,190 @@ class Search:
 
     Parameters
     ----------
-    observations : Observations, shape (M, N)
-    table : Table
-        The same observations, packed.
+    job : Job
     K : int
     options : Options
     seed : int
-    n_jobs : int, optional
-    report : callable, optional
-        It is called after each round with the number of rounds, the smallest cost so far, K, and
-        the fraction of the maximum work that is done, if there is such a limit.
-    recorder : Recorder, optional
-        It saves the state after each round, so that a run can continue after a crash.
     first : sequence of Solution
         Solutions with K factors that are already known; the last search begins from these, too.
     """
 
-    observations: Observations
-    table: Table
+    job: Job
     K: int
     options: Options
     seed: int
-    n_jobs: int | None = None
-    report: OnRound | None = None
-    recorder: Recorder | None = None
     first: Sequence[Solution] = ()
 
     def __post_init__(self) -> None:
-        own = self.options.most_work
-        self.most_work = MOST_WORK if own is None else own
-        self.stop = np.zeros(1, dtype=np.bool_)
-        self.interrupted = False
+        most_work = self.options.most_work
+        self.most_work = MOST_WORK if most_work is None else most_work
+        self.table, self.deadline = self.job.table, self.job.deadline
+        self.is_timed = self.deadline.left() is not None
+        self.stop = self.deadline.stop
         self.refit_work = work_of_refit(self.table)
 
-    def run(self, at: Searching) -> Searching:
-        """Run rounds until the end; `at` is the state, which is updated.
-
-        The time to compile kernels, once on each machine, does not count.
-        """
+    def run(self, state: Searching) -> Searching:
+        """Run rounds until the end; `state` is updated."""
         compile_kernels()
-        self.began = time.monotonic()
-        if at.best is None and self.first:
-            at.best = min(self.first, key=lambda solution: solution.cost)
-        with ThreadPoolExecutor(effective_jobs(self.n_jobs), "boolweave") as pool:
+        if state.best is None and self.first:
+            state.best = min(self.first, key=lambda solution: solution.cost)
+        with ThreadPoolExecutor(effective_jobs(self.job.n_jobs), "boolweave") as pool:
             try:
-                while not self._is_finished(at):
-                    self._round(at, pool)
-                    if self.recorder is not None:
-                        self.recorder.save_if_due()
-                self._simplify(at, pool)
+                while not self._is_finished(state):
+                    self._round(state, pool)
+                    self.job.recorder.save_if_due()
+                self._simplify(state, pool)
             except KeyboardInterrupt:  # between two rounds: the threads have nothing to do
-                if at.best is None:
+                if state.best is None:
                     raise
-                self.interrupted = self.stop[0] = True
-        return at
-
-    def time_left(self) -> float | None:
-        """The seconds until `max_time`; None if there is no limit."""
-        return time_left(self.options.max_time, self.began)
+                self.deadline.interrupted = self.stop[0] = True
+        return state
 
     # ------------------------------------------------------------ when it ends
 
-    def _is_finished(self, at: Searching) -> bool:
+    def _is_finished(self, state: Searching) -> bool:
         """Whether the search has ended; if only a part has ended, begin the next part."""
-        if at.best is not None and (at.best.cost == 0 or self.stop[0]):
+        if state.best is not None and (state.best.cost == 0 or self.stop[0]):
             return True
-        if at.n_rounds == 0 or not self._part_ends(at):
+        if state.n_rounds == 0 or not self._part_ends(state):
             return False
-        self._end_part(at)
-        if at.is_last:
-            at.n_batches += 1
-            if self._has_enough(at) or self.options.n_init is not None or self._is_over(at):
+        self._end_part(state)
+        if state.is_last:
+            state.n_batches += 1
+            if self._has_enough(state) or self.options.n_init is not None or self._is_over(state):
                 return True
-            if self.options.max_time is None or len(at.winners) >= 100 * MOST_SEARCHES:
+            if not self.is_timed or len(state.winners) >= 100 * MOST_SEARCHES:
                 return True
-            at.is_last = False
-        elif self._searches_end(at):
-            if len(at.winners) == 1 and (self.options.n_init or self.options.max_time is None):
+            state.is_last = False
+        elif self._searches_end(state):
+            if len(state.winners) == 1 and (self.options.n_init or not self.is_timed):
                 return True
-            at.is_last = True
-            for solution in [*at.found, *self.first]:
-                at.kept = add(at.kept, solution)
+            state.is_last = True
+            for solution in [*state.found, *self.first]:
+                state.kept = add(state.kept, solution)
         return False
 
-    def _part_ends(self, at: Searching) -> bool:
+    def _part_ends(self, state: Searching) -> bool:
         """Whether the current search has ended."""
-        if at.n_quiet >= PATIENCE or self._is_over(at):
+        if state.n_quiet >= PATIENCE or self._is_over(state):
             return True
         alone = self.options.n_init == 1
-        limit = (1.0 if at.is_last or alone else SHARE_OF_SEARCH) * self.most_work
-        return at.work - at.work_before > limit
+        limit = (1.0 if state.is_last or alone else SHARE_OF_SEARCH) * self.most_work
+        return state.work - state.work_before > limit
 
-    def _end_part(self, at: Searching) -> None:
-        if not at.is_last:
-            at.winners.append(at.kept[0])
-            at.found += at.kept
-        at.kept, at.n_rounds, at.n_quiet, at.work_before = [], 0, 0, at.work
-        at.chooses = True
+    def _end_part(self, state: Searching) -> None:
+        if not state.is_last:
+            state.winners.append(state.kept[0])
+            state.found += state.kept
+        state.kept, state.n_rounds, state.n_quiet, state.work_before = [], 0, 0, state.work
+        state.chooses = True
 
-    def _searches_end(self, at: Searching) -> bool:
+    def _searches_end(self, state: Searching) -> bool:
         """Whether there are enough independent searches."""
-        n = len(at.winners)
+        n = len(state.winners)
         if self.options.n_init is not None:
             return n >= self.options.n_init
-        if self._has_enough(at) or n >= MOST_SEARCHES * (1 + at.n_batches):
+        if self._has_enough(state) or n >= MOST_SEARCHES * (1 + state.n_batches):
             return True
-        return at.work > 2 * SHARE_OF_SEARCH * self.most_work * (1 + at.n_batches)
+        return state.work > 2 * SHARE_OF_SEARCH * self.most_work * (1 + state.n_batches)
 
-    def _has_enough(self, at: Searching) -> bool:
+    def _has_enough(self, state: Searching) -> bool:
         """Whether several independent searches found the best cost."""
-        assert at.best is not None
-        limit = at.best.cost * (1 + 1e-9)
-        n_agree = sum(winner.cost <= limit for winner in at.winners)
+        assert state.best is not None
+        limit = state.best.cost * (1 + 1e-9)
+        n_agree = sum(winner.cost <= limit for winner in state.winners)
         return self.options.n_init is None and n_agree >= N_AGREE
 
-    def _is_over(self, at: Searching) -> bool:
+    def _is_over(self, state: Searching) -> bool:
         """Whether the work of a search without a time limit is done."""
-        return self.options.max_time is None and at.work > self.most_work
+        return not self.is_timed and state.work > self.most_work
 
     # ------------------------------------------------------------ rounds
 
-    def _round(self, at: Searching, pool: ThreadPoolExecutor) -> None:
+    def _round(self, state: Searching, pool: ThreadPoolExecutor) -> None:
         """Run the tasks of a round in threads, and keep the best of their results."""
-        number = [self.seed, len(at.winners), at.n_batches, int(at.is_last), at.n_rounds]
-        tasks = self._tasks(at, np.random.default_rng(number), number)
+        number = [
+            self.seed,
+            len(state.winners),
+            state.n_batches,
+            int(state.is_last),
+            state.n_rounds,
+        ]
+        tasks = self._tasks(state, np.random.default_rng(number), number)
         futures = [pool.submit(self._work_on, task) for task in tasks]
-        self._wait_for(futures)
-        before = at.kept[0].cost if at.kept else np.inf
+        self.deadline.wait(futures)
+        before = state.kept[0].cost if state.kept else np.inf
         for future in futures:
             done = future.result()
-            at.kept = add(at.kept, done.solution)
-            at.work += done.work
-            at.chooses = at.chooses and (done.was_whole or (at.is_last and at.n_rounds == 0))
-        at.n_rounds += 1
-        at.n_quiet = 0 if at.kept[0].cost < before else at.n_quiet + 1
-        if at.best is None or at.kept[0].cost < at.best.cost:
-            at.best = at.kept[0]
-        at.history.append(at.best.cost)
-        if self.report is not None:
-            share = at.work / self.most_work if self.options.max_time is None else None
-            self.report(len(at.history), at.best.cost, self.K, share)
+            state.kept = add(state.kept, done.solution)
+            state.work += done.work
+            state.chooses = state.chooses and (
+                done.was_whole or (state.is_last and state.n_rounds == 0)
+            )
+        state.n_rounds += 1
+        state.n_quiet = 0 if state.kept[0].cost < before else state.n_quiet + 1
+        if state.best is None or state.kept[0].cost < state.best.cost:
+            state.best = state.kept[0]
+        state.history.append(state.best.cost)
+        if self.job.report is not None:
+            share = None if self.is_timed else state.work / self.most_work
+            self.job.report(len(state.history), state.best.cost, self.K, share)
 
-    def _simplify(self, at: Searching, pool: ThreadPoolExecutor) -> None:
+    def _simplify(self, state: Searching, pool: ThreadPoolExecutor) -> None:
         """Take the simplest of the solutions with the lowest cost, and look for simpler ones.
 
         Many tables have several best solutions. If the simplest one is found, the result does not
         depend on which of them was found first.
         """
-        assert at.best is not None
-        limit = at.best.cost * (1 + 1e-9)
-        for n_round in range(MOST_SIMPLER if at.best.cost > 0 else 1):
-            every = [at.best, *at.kept, *at.winners, *at.found]
+        assert state.best is not None
+        limit = state.best.cost * (1 + 1e-9)
+        for n_round in range(MOST_SIMPLER if state.best.cost > 0 else 1):
+            every = [state.best, *state.kept, *state.winners, *state.found]
             equal = sorted((one for one in every if one.cost <= limit), key=Solution.order)
-            before, at.best = at.best.order(), equal[0]
-            if self.stop[0] or (n_round > 0 and at.best.order() == before):
+            before, state.best = state.best.order(), equal[0]
+            if self.stop[0] or (n_round > 0 and state.best.order() == before):
                 break
             given = distinct(equal, N_TASKS)
-            number = [self.seed, len(at.winners), at.n_batches, 2, n_round]
+            number = [self.seed, len(state.winners), state.n_batches, 2, n_round]
             tasks = [
                 _Task("simplify", [*number, i], given=(given[i % len(given)],))
                 for i in range(N_TASKS)
             ]
             futures = [pool.submit(self._work_on, task) for task in tasks]
-            self._wait_for(futures)
-            at.found += [future.result().solution for future in futures]
-            limit = min(limit, *(one.cost for one in at.found))
-        at.best = min([at.best, *at.found], key=Solution.order)
-        if at.history:
-            at.history[-1] = at.best.cost
+            self.deadline.wait(futures)
+            state.found += [future.result().solution for future in futures]
+            limit = min(limit, *(one.cost for one in state.found))
+        state.best = min([state.best, *state.found], key=Solution.order)
+        if state.history:
+            state.history[-1] = state.best.cost
 
-    def _wait_for(self, futures: list[Future[_Done]]) -> None:
-        self.interrupted |= wait_in_time(futures, self.time_left(), self.stop)
-
-    def _tasks(self, at: Searching, random: np.random.Generator, number: list[int]) -> list[_Task]:
+    def _tasks(
+        self, state: Searching, random: np.random.Generator, number: list[int]
+    ) -> list[_Task]:
         """The tasks of the next round."""
         seeds = [[*number, i] for i in range(N_TASKS)]
-        if not at.is_last and at.n_rounds < N_START_ROUNDS:
-            return [self._start(at.n_rounds, i, seed) for i, seed in enumerate(seeds)]
+        if not state.is_last and state.n_rounds < N_START_ROUNDS:
+            return [self._start(state.n_rounds, i, seed) for i, seed in enumerate(seeds)]
         tasks = []
         for i, seed in enumerate(seeds):
-            if i == 0 and self._is_time_to_choose(at):
-                others = at.found if at.is_last and at.n_rounds == 0 else []
-                tasks.append(_Task("choose", seed, given=(*at.kept, *others)))
-            elif len(at.kept) > 1 and random.random() < 0.6:
-                a, b = random.choice(len(at.kept), 2, replace=False)
-                tasks.append(_Task("join", seed, given=(at.kept[a], at.kept[b])))
+            if i == 0 and self._is_time_to_choose(state):
+                others = state.found if state.is_last and state.n_rounds == 0 else []
+                tasks.append(_Task("choose", seed, given=(*state.kept, *others)))
+            elif len(state.kept) > 1 and random.random() < 0.6:
+                a, b = random.choice(len(state.kept), 2, replace=False)
+                tasks.append(_Task("join", seed, given=(state.kept[a], state.kept[b])))
             else:
-                one = at.kept[random.integers(len(at.kept))]
+                one = state.kept[random.integers(len(state.kept))]
                 tasks.append(_Task("continue", seed, given=(one,)))
         return tasks
 
-    def _is_time_to_choose(self, at: Searching) -> bool:
+    def _is_time_to_choose(self, state: Searching) -> bool:
         """Whether the solutions are so similar that a linear program over their tiles is easy."""
-        if self.table.xor or not at.chooses:
+        if self.table.xor or not state.chooses:
             return False
-        if at.is_last:
-            return at.n_rounds % 2 == 0
-        return at.n_rounds >= CHOOSE_AFTER and at.n_quiet in CHOOSE_WHEN_QUIET
+        if state.is_last:
+            return state.n_rounds % 2 == 0
+        return state.n_rounds >= CHOOSE_AFTER and state.n_quiet in CHOOSE_WHEN_QUIET
 
     def _start(self, n_round: int, i: int, seed: list[int]) -> _Task:
         """One of the first tasks: every other start uses max-sum if that is fast."""
@@ -424,18 +424,16 @@ class Search:
     def _work_on(self, task: _Task) -> _Done:
         """Do a task: make factors and improve them."""
         seeds = np.random.default_rng(task.seed)
-        random = seeds.integers(1, 2**63, size=1, dtype=np.uint64)
-        shape = shape_of(self.table)
-        memory, kept = scratch(shape, self.K), empty_factors(shape, self.K)
+        random = random_words(seeds)
         factors, work, was_whole = self._begin(task, seeds)
         if task.kind == "fill":
-            fill(self.table, factors, memory, random, N_TRIES)
+            memory = scratch(shape_of(self.table), self.K)
+            fill(self.table, factors, memory, random, N_TRIES, self.stop)
             work += 2 * N_TRIES * self.K * self.refit_work
-        cost, n_refits = improve(
-            self.table, factors, kept, memory, random,
-            int(TASK_WORK / self.refit_work), TASK_TRIALS, MOST_TRIALS * self.K,
-            task.kind == "simplify", self.stop,
-        )  # fmt: skip
+        most, simplify = int(TASK_WORK / self.refit_work), task.kind == "simplify"
+        cost, n_refits = improve_factors(
+            self.table, factors, random, most, TASK_TRIALS, self.stop, simplify
+        )
         work += n_refits * self.refit_work
         return _Done(Solution.of(cost, factors), work, was_whole)
 
@@ -444,11 +442,12 @@ class Search:
         if task.kind in ("max-sum", "wide"):
             n_factors = self._n_wide if task.kind == "wide" else self.K
             seed = int(seeds.integers(2**31))
-            found = starts.max_sum(self.observations, self.table, n_factors, task.flip, seed)
-            n_messages = self.observations.n_observed * n_factors * starts.N_ITER
+            observations = self.job.observations
+            factors = starts.max_sum(observations, self.table, n_factors, task.flip, seed)
+            n_messages = observations.n_observed * n_factors * starts.N_ITER
             if task.kind == "wide":
-                found = starts.pruned(self.table, *bits_of(found), self.K)
-            return found, OF_MESSAGE * min(n_messages, starts.MOST_MESSAGES), True
+                factors = starts.pruned(self.table, *bits_of(factors), self.K)
+            return factors, OF_MESSAGE * min(n_messages, starts.MOST_MESSAGES), True
         if task.kind == "fill":
             return empty_factors(shape_of(self.table), self.K), 0.0, True
         if task.kind in ("continue", "simplify"):

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import combinations
+from math import comb
 
 import numpy as np
+from numpy.typing import NDArray
 
-from boolweave.search.kernels.bits import sizes_of
-from boolweave.search.kernels.factors import cost
-from boolweave.search.table import bits_of, factors_of, shape_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from boolweave.search.kernels.factors import Factors, Table
-    from boolweave.search.table import Bits
+from boolweave.engine.kernels.bits import sizes_of, unpack
+from boolweave.search.kernels.factors import Entries, Factors, Table, cost
+from boolweave.search.table import Bits, bits_of, factors_of, shape_of
 
 # The number of solutions with which a search continues. Two are considered equal if their products
 # differ in fewer entries than this fraction of their cost.
 N_KEPT = 8
 SAME = 0.05
+
+# The largest number of combinations of factors that are all tried.
+MOST_TRIED = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +59,65 @@ class Solution:
             and bool(np.isclose(cost(table, factors), self.cost, rtol=1e-9))
             and np.array_equal(factors.rows.once, self.covered)
         )
+
+
+def without_errors(table: Table, most: int) -> Solution | None:
+    """A solution without errors: a factor for each different row, or column, that has ones.
+
+    Of rows and columns, those of which fewer are different are taken. The solution has at least one
+    factor; it is None if more than `most` factors would be necessary.
+    """
+    rows, columns = (_one_per_line(side, most) for side in (table.rows, table.columns))
+    if rows is None and columns is None:
+        return None
+    if columns is None or (rows is not None and rows.shape[1] <= columns.shape[1]):
+        assert rows is not None
+        X, Y = rows, unpack(table.rows.ones[rows.argmax(axis=0)], shape_of(table)[1])
+    else:
+        Y, X = columns.T, unpack(table.columns.ones[columns.argmax(axis=0)], shape_of(table)[0]).T
+    return Solution.of(0.0, factors_of(table, X, Y))
+
+
+def enumerated(table: Table, n_components: int) -> Solution | None:
+    """The best factors of a tiny table by trying all; None if these are more than `MOST_TRIED`.
+
+    With XOR, all searches may agree on factors that are not the best ones.
+    """
+    if shape_of(table)[0] < shape_of(table)[1]:
+        other = enumerated(table._replace(rows=table.columns, columns=table.rows), n_components)
+        return other and Solution.of(other.cost, factors_of(table, other.Y.T, other.X.T))
+    N = shape_of(table)[1]
+    if N > 16 or comb(2**N - 1, n_components) << n_components > MOST_TRIED:
+        return None
+    ones, zeros = (unpack(side, N) for side in (table.rows.ones, table.rows.zeros))
+    weights = table.rows.weights if table.rows.weights.size else np.ones(ones.shape)
+    patterns = unpack(np.arange(2**N, dtype=np.uint64)[:, None], N)
+    # The cost of each pattern (second axis) in each row, and the best of those that the factors of
+    # each set, all numbers of patterns, combine to.
+    costs = (weights * ones) @ (1 - patterns).T + table.false_weight * (
+        weights * zeros
+    ) @ patterns.T
+    sets = np.array(list(combinations(range(1, 2**N), n_components)))
+    combine = np.bitwise_xor if table.xor else np.bitwise_or
+    members = unpack(np.arange(2**n_components, dtype=np.uint64)[:, None], n_components)
+    combined = combine.reduce(sets[:, None] * members, axis=2)
+    totals = sum(row[combined].min(axis=1) for row in costs)
+    best = int(np.argmin(totals))
+    X = members[costs[:, combined[best]].argmin(axis=1)]
+    factors = factors_of(table, X, patterns[sets[best]])
+    return Solution.of(cost(table, factors), factors)
+
+
+def _one_per_line(entries: Entries, most: int) -> Bits | None:
+    """Which lines belong to each set of equal lines with ones, (L, K); None if K > `most`."""
+    sets: dict[bytes, int] = {}
+    set_of = np.full(len(entries.ones), -1)
+    for line in np.flatnonzero(entries.ones.any(axis=1)):
+        key = entries.ones[line].tobytes() + entries.zeros[line].tobytes()
+        set_of[line] = sets.setdefault(key, len(sets))
+        if len(sets) > most:
+            return None
+    return (set_of[:, None] == np.arange(max(1, len(sets)))).astype(np.uint8)
 
 
 def add(kept: list[Solution], new: Solution) -> list[Solution]:

@@ -1,25 +1,23 @@
-"""The starts of a search: tiles found by max-sum, pruned if there are too many, or random ones."""
+"""The beginnings of a search: tiles found by max-sum, pruned, or chosen by a linear program."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
-from boolweave.engine.integer_blocks import MOST_FACTORS
+from boolweave.data.observations import Observations
+from boolweave.engine.kernels.bits import pack, unpack
+from boolweave.engine.quantization import MOST_FACTORS
 from boolweave.fit import learn
 from boolweave.fit.settings import PAPER_PRIOR, Settings
 from boolweave.model.channel import Channel
-from boolweave.search.kernels.bits import pack, unpack
 from boolweave.search.kernels.descent import prune
-from boolweave.search.kernels.factors import Factors, cost, empty_factors
-from boolweave.search.kernels.lines import best_sets
-from boolweave.search.table import bits_of, factors_of, shape_of
-
-if TYPE_CHECKING:
-    from boolweave.data.observations import Observations
-    from boolweave.search.kernels.factors import Table
-    from boolweave.search.table import Bits
+from boolweave.search.kernels.factors import Factors, Table, best_sets, cost, empty_factors
+from boolweave.search.table import Bits, bits_of, factors_of, shape_of
 
 # Number of iterations of max-sum in a start; maximum number of messages that are passed in it: for
 # a larger table, it uses a sample of the rows.
@@ -93,3 +91,122 @@ def pruned(table: Table, X: Bits, Y: Bits, n_components: int) -> Factors:
         X = np.hstack([X, np.zeros((M, n_components - n_tiles), dtype=np.uint8)])
         Y = np.vstack([Y, np.zeros((n_components - n_tiles, N), dtype=np.uint8)])
     return factors_of(table, X, Y)
+
+
+# ---------------------------------------------------------------- a linear program
+
+
+# Limits of the program that is solved: numbers in its constraints, entries times tiles to set it
+# up, steps of the simplex method. It is solved in whole numbers if at most half of K and at most
+# ten tiles have a fractional value, with at most this many nodes.
+MOST_NUMBERS = 40_000
+MOST_CELLS = 3 * 10**8
+MOST_STEPS = 20_000
+MOST_NODES = 100
+
+# Approximate number of nanoseconds for a number in the constraints.
+OF_NUMBER = 10_000.0
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Chosen tiles, the work of choosing them, and whether nearly all values were 0 or 1."""
+
+    tiles: NDArray[np.intp]
+    work: float
+    is_whole: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Program:
+    """Minimize cost · v with A v ≥ low and 0 ≤ v ≤ 1; the first variables are the tiles."""
+
+    cost: NDArray[np.float64]
+    A: sparse.csr_array
+    low: NDArray[np.float64]
+    n_tiles: int
+
+
+def choose(table: Table, X: Bits, Y: Bits, n_components: int) -> Choice:
+    """Choose K tiles with a low cost among X (M, T) and Y (T, N).
+
+    The program has a variable for each tile, for each kind of one (missed unless a tile covers it)
+    and for each kind of zero (false if a tile covers it). Entries are of one kind if the same tiles
+    cover them. If a few tiles have fractional values, HiGHS searches for whole numbers; if there
+    are many, or the program is too large, nothing is chosen and all tiles stay.
+    """
+    everything = np.arange(len(Y))
+    program = _set_up(table, X, Y, n_components)
+    if program is None:
+        return Choice(everything, 0.0, False)
+    work = OF_NUMBER * program.A.nnz
+    solved = linprog(
+        program.cost, A_ub=-program.A, b_ub=-program.low, bounds=(0, 1), method="highs-ds",
+        options={"maxiter": MOST_STEPS},
+    )  # fmt: skip
+    if solved.x is None or solved.status != 0:
+        return Choice(everything, work, False)
+    shares = solved.x[: program.n_tiles]
+    n_between = int(((shares > 1e-6) & (shares < 1 - 1e-6)).sum())
+    if n_between > 10 + n_components // 2:
+        return Choice(everything, work, False)
+    if n_between:
+        shares = _whole(program, shares)
+    order = np.argsort(-shares, kind="stable")[:n_components]
+    return Choice(np.sort(order[shares[order] > 1e-6]), work, True)
+
+
+def _whole(program: _Program, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Search for a solution in whole numbers; if none is found, return the fractional one."""
+    n_more = len(program.cost) - program.n_tiles
+    found = milp(
+        program.cost,
+        constraints=LinearConstraint(program.A, program.low, np.inf),
+        bounds=Bounds(0, 1),
+        integrality=np.concatenate([np.ones(program.n_tiles), np.zeros(n_more)]),
+        options={"node_limit": MOST_NODES, "mip_rel_gap": 0},
+    )
+    return shares if found.x is None else found.x[: program.n_tiles]
+
+
+def _set_up(table: Table, X: Bits, Y: Bits, n_components: int) -> _Program | None:
+    n_tiles = len(Y)
+    if X.shape[0] * Y.shape[1] * n_tiles > MOST_CELLS:
+        return None
+    ones, n_ones = _kinds(table, X, Y, table.rows.ones)
+    zeros, n_zeros = _kinds(table, X, Y, table.rows.zeros)
+    if ones.nnz + zeros.nnz > MOST_NUMBERS:
+        return None
+    kind, tile = zeros.nonzero()
+    false = sparse.csr_array(
+        (-np.ones(len(tile)), (np.arange(len(tile)), tile)), (len(tile), n_tiles)
+    )
+    of_kind = sparse.csr_array(
+        (np.ones(len(kind)), (np.arange(len(kind)), kind)), (len(kind), len(n_zeros))
+    )
+    A = sparse.block_array(
+        [
+            [ones, sparse.eye_array(len(n_ones)), None],
+            [false, None, of_kind],
+            [sparse.csr_array(-np.ones((1, n_tiles))), None, None],
+        ]
+    ).tocsr()
+    low = np.concatenate([np.ones(len(n_ones)), np.zeros(len(kind)), [-n_components]])
+    cost = np.concatenate([np.zeros(n_tiles), n_ones, table.false_weight * n_zeros])
+    return _Program(cost, A, low, n_tiles)
+
+
+def _kinds(
+    table: Table, X: Bits, Y: Bits, entries: NDArray[np.uint64]
+) -> tuple[sparse.csr_array, NDArray[np.float64]]:
+    """The kinds of covered entries: their tiles (kinds, T) and their weights (kinds,)."""
+    n_columns, weights = shape_of(table)[1], table.rows.weights
+    rows, columns = np.nonzero(unpack(entries, n_columns))
+    tiles = X[rows].astype(bool) & Y[:, columns].T.astype(bool)
+    covered = tiles.any(axis=1)
+    tiles, rows, columns = tiles[covered], rows[covered], columns[covered]
+    kinds, which = np.unique(np.packbits(tiles, axis=1), axis=0, return_inverse=True)
+    weight = np.ones(len(rows)) if not len(weights) else weights[rows, columns]
+    totals = np.bincount(which.ravel(), weights=weight, minlength=len(kinds))
+    has = np.unpackbits(kinds, axis=1, count=len(Y))
+    return sparse.csr_array(has.astype(np.float64)), totals.astype(np.float64)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
-from boolweave.search.kernels.bits import n_words, pack, unpack
+from boolweave.data.observations import Observations
+from boolweave.engine.kernels.bits import n_words, pack, unpack
+from boolweave.model.products import Product
+from boolweave.runtime.threads import cut
 from boolweave.search.kernels.factors import Entries, Factors, Table, empty_factors, recount_all
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from boolweave.data.observations import Observations
-    from boolweave.model.products import Product
-
-    Bits = NDArray[np.uint8]
+Bits = NDArray[np.uint8]
 
 # Maximum number of bits that are unpacked at a time.
 AT_ONCE = 2**24
+
+# Above this, a weight of false ones may be larger than all ones together.
+LARGEST_FACTOR = 1e9
 
 
 def pack_table(
@@ -33,8 +32,8 @@ def pack_table(
     ----------
     observations : Observations, shape (M, N)
     false_one_weight : float
-        The cost of a false one relative to a missed one. Infinity becomes a weight above that of
-        all ones together, so that a false one never pays.
+        The cost of a false one relative to a missed one. Infinity, and any other weight so large
+        that a false one never pays, becomes a weight just above that of all ones together.
     product : {"or", "xor"}
     weights : (M, N) array, optional
         The weight of each entry, at least 0; entries of weight 0 are not observed.
@@ -47,10 +46,10 @@ def pack_table(
         by_column = np.ascontiguousarray(by_row.T)
         counts = pack(by_row > 0)
         ones, zeros = ones & counts, zeros & counts
-    if np.isinf(false_one_weight):
+    if false_one_weight > LARGEST_FACTOR:
         every = observations.n_ones if weights is None else float(by_row.sum())
         least = 1.0 if weights is None else float(by_row[by_row > 0].min(initial=np.inf))
-        false_one_weight = (every + 1.0) / min(1.0, least)
+        false_one_weight = min(false_one_weight, (every + 1.0) / min(1.0, least))
     return Table(
         Entries(ones, zeros, by_row),
         Entries(transposed(ones, shape[1]), transposed(zeros, shape[1]), by_column),
@@ -63,11 +62,9 @@ def packed_entries(observations: Observations) -> tuple[NDArray[np.uint64], NDAr
     """Pack the ones and the zeros of the rows, some rows at a time: (M, words of N) each."""
     M, N = observations.shape
     ones, zeros = (np.zeros((M, n_words(N)), dtype=np.uint64) for _ in range(2))
-    at_once = max(1, AT_ONCE // max(N, 1))
-    for start in range(0, M, at_once):
-        part = observations.take_rows(slice(start, start + at_once)).to_dense()
-        ones[start : start + len(part)] = pack(part == 1)
-        zeros[start : start + len(part)] = pack(part == 0)
+    for rows in cut(M, N, AT_ONCE):
+        part = observations.take_rows(rows).to_dense()
+        ones[rows], zeros[rows] = pack(part == 1), pack(part == 0)
     return ones, zeros
 
 
@@ -75,11 +72,9 @@ def transposed(words: NDArray[np.uint64], n: int) -> NDArray[np.uint64]:
     """Transpose a packed matrix, (L, words of n) to (n, words of L), some columns at a time."""
     L = len(words)
     out = np.zeros((n, n_words(L)), dtype=np.uint64)
-    at_once = max(1, AT_ONCE // max(64 * L, 1))
-    for w in range(0, words.shape[1], at_once):
-        part = unpack(words[:, w : w + at_once], 64 * len(words[0, w : w + at_once]))
-        rows = slice(64 * w, min(64 * w + part.shape[1], n))
-        out[rows] = pack(part[:, : rows.stop - rows.start].T)
+    for some in cut(words.shape[1], 64 * L, AT_ONCE):
+        columns = slice(64 * some.start, min(64 * some.stop, n))
+        out[columns] = pack(unpack(words[:, some], columns.stop - columns.start).T)
     return out
 
 

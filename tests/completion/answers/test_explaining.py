@@ -8,10 +8,16 @@ import pytest
 from completions import explain, fitted, planted, random_ensemble, random_observations
 
 from boolweave import Observations
-from boolweave.completion.answers.explanation import CompletionExplanation
-from boolweave.completion.chain import BINARY_CUTS, Member, Structure
-from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean
-from boolweave.completion.layers import LayerFactors
+from boolweave.completion.answers.explaining import CompletionExplanation
+from boolweave.completion.chain import BINARY_CUTS
+from boolweave.completion.ensemble import (
+    Ensemble,
+    Family,
+    LayerFactors,
+    Member,
+    PlainBoolean,
+    Structure,
+)
 
 CUTS = np.array([-np.inf, -0.7, 0.4, np.inf])
 
@@ -107,14 +113,12 @@ def test_shares_of_several_members_by_a_sum_over_small_steps():
     """The integral, done slowly: all parts grow in many small steps."""
     from scipy.special import ndtr
 
-    from boolweave.completion.member import moments
-
     ensemble = random_ensemble(5)
     ensemble = Ensemble(ensemble.shape, ensemble.families[:1], None, 0.0)
     (family,) = ensemble.families
     at = np.array([2]), np.array([3])
     row_parts = np.array([m.rows[2, -1] - m.rows[:, -1].mean() for m in family.members])
-    sums, variances = np.array([moments(m, *at) for m in family.members])[:, :, 0].T
+    sums, variances = np.array([m.moments(*at) for m in family.members])[:, :, 0].T
     deviations = np.sqrt(1 + variances)
     total = 0.0
     n_steps = 20_000

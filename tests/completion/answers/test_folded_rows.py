@@ -15,7 +15,6 @@ from completions import (
 )
 
 from boolweave import Observations
-from boolweave.completion.answers.dense import row_probabilities
 from boolweave.completion.answers.new_rows import FoldIn
 from boolweave.completion.table import make_features
 
@@ -24,7 +23,7 @@ CUTS = np.array([-np.inf, -0.7, 0.4, np.inf])
 
 
 def chances(ensemble):
-    return row_probabilities(ensemble, np.arange(ensemble.shape[0]))
+    return ensemble.row_probabilities(np.arange(ensemble.shape[0]))
 
 
 def test_rows_of_the_fit_get_nearly_what_they_have():

@@ -5,7 +5,7 @@ import pytest
 from completions import fitted, planted, random_ensemble, random_observations, recommend
 
 from boolweave import Observations
-from boolweave.completion.answers import dense
+from boolweave.completion import ensemble as ensemble_module
 from boolweave.recommend import Recommendations
 
 
@@ -19,7 +19,7 @@ def slowly(ensemble, seen, row, n):
 
 @pytest.mark.parametrize("piece", [1, 25, 1 << 18])
 def test_agrees_with_the_slow_way(piece, monkeypatch):
-    monkeypatch.setattr(dense, "PIECE", piece)
+    monkeypatch.setattr(ensemble_module, "PIECE", piece)
     ensemble, seen = random_ensemble(4), random_observations(1)
     rows = [3, 0, 6, 3]
     found = recommend(ensemble, seen, rows, n=6)

@@ -14,18 +14,21 @@ from cover_reference import (
 from scipy import sparse
 
 from boolweave.covering.exact import NO_LIMITS
-from boolweave.covering.kernels.counting import (
-    count_neighbours,
-    needed,
-    remove_within,
-    weight_within,
+from boolweave.covering.kernels.bounds import (
+    enlarged,
+    heaviest,
+    nothing_chosen,
+    price,
+    search_independent,
+    take,
 )
-from boolweave.covering.kernels.first_fit import Limits, empty_cliques, first_fit, iterate
-from boolweave.covering.kernels.greedy import greedy_tiles
-from boolweave.covering.kernels.independence import nothing_chosen, search_independent, take
-from boolweave.covering.kernels.limited import best_lines
-from boolweave.covering.kernels.pricing import enlarged, heaviest, price
-from boolweave.covering.kernels.product import differences
+from boolweave.covering.kernels.first_fit import (
+    Limits,
+    empty_cliques,
+    first_fit,
+    greedy_tiles,
+    iterate,
+)
 from boolweave.covering.kernels.reducing import (
     Allowed,
     Ones,
@@ -35,10 +38,19 @@ from boolweave.covering.kernels.reducing import (
     position_of,
     reduce,
 )
-from boolweave.search.kernels.bits import pack, unpack
+from boolweave.covering.kernels.tiles import (
+    best_lines,
+    count_neighbours,
+    differences,
+    needed,
+    remove_within,
+    weight_within,
+)
+from boolweave.engine.kernels.bits import pack, unpack
 from boolweave.search.kernels.factors import Entries, Table, empty_factors
 
 SEEDS = range(8)
+NEVER = np.zeros(1, dtype=bool)
 
 
 def problem(seed, shape=(7, 70), density=0.4, missing=0.1):
@@ -62,7 +74,7 @@ def test_positions(seed):
 def test_neighbours_are_counted(seed):
     ones, allowed, packed, listed = problem(seed, (6, 12))
     count = np.zeros(len(listed.rows), dtype=np.int64)
-    count_neighbours(packed, pack(ones), listed, count)
+    count_neighbours(packed, pack(ones), listed, count, NEVER)
     pairs = list(zip(listed.rows, listed.columns, strict=True))
     expected = [sum(are_neighbours(allowed, e, f) for f in pairs) for e in pairs]
     assert count.tolist() == expected
@@ -114,14 +126,14 @@ def test_the_heaviest_clique(seed, least):
     weight = np.sort(random.integers(1, 6, 70))[::-1].copy()
     most = heaviest_clique(near, weight)
     best = np.zeros(2, dtype=np.uint64)
-    assert heaviest(pack(near), weight, least, 10**6, best)[:2] == (max(most, least),) * 2
+    assert heaviest(pack(near), weight, least, 10**6, best, NEVER)[:2] == (max(most, least),) * 2
     members = np.flatnonzero(unpack(best[None], 70)[0])
     if most > least:
         assert weight[members].sum() == most
         assert near[np.ix_(members, members)].sum() == len(members) * (len(members) - 1)
     else:
         assert not len(members)
-    found, bound, n_nodes = heaviest(pack(near), weight, least, 3, best)
+    found, bound, n_nodes = heaviest(pack(near), weight, least, 3, best, NEVER)
     assert found <= max(most, least) <= bound and n_nodes <= 4
 
 
@@ -138,7 +150,7 @@ def test_heavy_cliques_of_ones(seed, work):
     for limit in (3, most - 1, most):
         members, start = np.zeros(1000, dtype=np.int64), np.zeros(len(order) + 1, dtype=np.int64)
         lowered = weight.copy()
-        n, used = price(packed, listed, order, lowered, limit, work, members, start)
+        n, used = price(packed, listed, order, lowered, limit, work, members, start, NEVER)
         assert heaviest_clique(near, lowered) <= limit
         assert (lowered >= 0).all() and (lowered <= weight).all()
         if used < work:
@@ -155,7 +167,7 @@ def test_greedy_tiles(seed, work):
     ones, allowed, packed, listed = problem(seed, (9, 70), 0.6)
     order = np.random.default_rng(seed).permutation(len(listed.rows))
     clique = np.full(len(order), -1)
-    n = greedy_tiles(packed, listed, pack(ones), order, work, clique)
+    n = greedy_tiles(packed, listed, pack(ones), order, work, clique, NEVER)
     tiles = greedy_tiles_of(ones, allowed, [listed.rows, listed.columns], order, bool(work))
     assert n == len(tiles) == clique.max() + 1
     free = ones.copy()
@@ -192,7 +204,7 @@ def test_reductions_keep_the_least_number(seed):
     ones, allowed, packed, listed = problem(seed, (5, 6), 0.5)
     active, found = pack(ones), empty_reduction(len(listed.rows))
     order = np.random.default_rng(seed).permutation(len(listed.rows))
-    reduce(packed, active, listed, order, empty_span(packed), found, 10**9)
+    reduce(packed, active, listed, order, empty_span(packed), found, 10**9, NEVER)
     left = unpack(active, 6).astype(bool)
     n_forced = int(found.n[0])
     assert n_forced + least_cover(left, allowed) == least_cover(ones, allowed)
@@ -207,7 +219,7 @@ def test_dominated_ones_find_room(seed):
     ones, allowed, packed, listed = problem(seed, (9, 11), 0.5)
     active, found = pack(ones), empty_reduction(len(listed.rows))
     order = np.random.default_rng(seed).permutation(len(listed.rows))
-    reduce(packed, active, listed, order, empty_span(packed), found, 10**9)
+    reduce(packed, active, listed, order, empty_span(packed), found, 10**9, NEVER)
     left = np.flatnonzero((found.clique < 0) & (found.dominator < 0))
     found.clique[left] = found.n[0] + np.arange(len(left))
     assign_dominated(found)
@@ -223,7 +235,7 @@ def test_reductions_end_early():
     for most in range(0, 60, 6):
         active, found = pack(ones), empty_reduction(len(listed.rows))
         order = np.arange(len(listed.rows))
-        reduce(packed, active, listed, order, empty_span(packed), found, most)
+        reduce(packed, active, listed, order, empty_span(packed), found, most, NEVER)
         left = unpack(active, 6).astype(bool)
         assert found.n[0] + least_cover(left, allowed) == least_cover(ones, allowed)
         assert most or left.sum() == ones.sum()

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from problems import Small
 from reference import boolean_product_by_definition
 
-from boolweave.engine import integer_blocks
+from boolweave.engine import quantization
 from boolweave.model.odds import sigmoid
 
 PRODUCTS = ["or", "xor"]
@@ -29,7 +29,7 @@ few_examples = settings(
 LONG = (14, 40) if PLAIN else (35, 40)
 
 # As many factors as are allowed.
-MANY = 5 if PLAIN else integer_blocks.MOST_FACTORS
+MANY = 5 if PLAIN else quantization.MOST_FACTORS
 
 
 def even_small(seed, shape, share=1.0, product="or", hard=0.0, channel=(0.1, 0.85)) -> Small:
@@ -61,8 +61,8 @@ def planted(seed, shape, share, product, flip=0.02) -> Small:
 
 
 def integer_problem(small):
-    code = integer_blocks.code_for(small.model)
-    assert isinstance(code, integer_blocks.Code), code
+    code = quantization.quantization_for(small.model)
+    assert isinstance(code, quantization.Quantization), code
     return make_problem(small.observations, small.model, code=code)
 
 
@@ -73,7 +73,7 @@ def started(small, semiring="max-sum", seed=0):
     """
     problem = integer_problem(small)
     state = init(problem, np.random.default_rng(seed))
-    unit, field = problem.code.unit, state.field
+    unit, field = problem.quantization.unit, state.field
     row_step, column_step = (
         unit * max(1, round(size / unit)) for size in (field.row_step, field.column_step)
     )
@@ -86,7 +86,7 @@ def started(small, semiring="max-sum", seed=0):
 
 def in_matrix(problem, state):
     """Φ and Ψ (M, N, K) as whole numbers, 0 where a block holds no entry."""
-    unit = problem.code.unit if state.semiring == "max-sum" else twin.STEP
+    unit = problem.quantization.unit if state.semiring == "max-sum" else twin.STEP
     rows = [b.start + np.repeat(np.arange(b.stop - b.start), np.diff(b.indptr))
             for b in problem.blocks]  # fmt: skip
     cells = (np.concatenate(rows), np.concatenate([block.columns for block in problem.blocks]))

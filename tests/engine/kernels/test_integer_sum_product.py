@@ -24,7 +24,7 @@ from integer_problems import (
 from reference import sum_product_reference
 from trees import trees
 
-from boolweave.engine import backend, integer_blocks
+from boolweave.engine import backend, quantization
 from boolweave.engine.kernels import integer_sum_product as kernels
 from boolweave.engine.kernels.jit import njit
 from boolweave.engine.kernels.vectors import LANES, load, pointer, store
@@ -194,7 +194,7 @@ def test_no_ratio_of_1_is_rounded_to_a_step():
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_what_is_missing_says_nothing(monkeypatch, product):
     """Not even by rounding, wherever it is."""
-    monkeypatch.setattr(integer_blocks, "DENSE", 0.0)
+    monkeypatch.setattr(quantization, "DENSE", 0.0)
     small = even_small(0, (*LONG, 2), 0.5, product)
     small.seen[:, 0] = small.seen[0] = np.nan
     problem, state = started(small, "sum-product")

@@ -13,11 +13,11 @@ import pytest
 from engines import (
     backend_of,
     beliefs,
-    code_for,
     init,
     init_from,
     log_posterior,
     make_problem,
+    quantization_for,
     step,
     with_model,
 )
@@ -45,10 +45,11 @@ from integer_problems import (
 from reference import boolean_product_by_definition
 
 from boolweave.data.observations import Observations
-from boolweave.engine import backend, integer_blocks
-from boolweave.engine.field import Field
-from boolweave.engine.integer_sums import Prior, Variables, quantise, requantise
+from boolweave.engine import backend, quantization
+from boolweave.engine.backend import InitialBeliefs
+from boolweave.engine.integers import quantise
 from boolweave.engine.kernels import variables
+from boolweave.engine.quantization import Prior, Variables, requantise
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
 from boolweave.model.odds import HARD_BELIEF, sigmoid
@@ -60,7 +61,7 @@ from boolweave.runtime.threads import threads
 def assert_follows_the_twin(small, damping=0.4, n_iter=2 if PLAIN else 5, seed=0):
     problem, state = started(small, seed=seed)
     unit = twin.unit_of(**small.channel, product=small.product)
-    assert problem.code.unit == pytest.approx(unit, rel=1e-12)
+    assert problem.quantization.unit == pytest.approx(unit, rel=1e-12)
     L = twin.in_units(small.evidence, unit)
     a, b = small.prior_log_odds
     to_row, to_column = np.zeros((2, *small.shape), dtype=int)
@@ -83,7 +84,7 @@ def assert_follows_the_twin(small, damping=0.4, n_iter=2 if PLAIN else 5, seed=0
         )
         assert (found[~soft] * np.sign(a[~soft]) > 1e29).all()
         moved = np.maximum(np.abs(to_row - before[0]), np.abs(to_column - before[1])).max(axis=2)
-        bounds = problem.code.bounds[(L > 0).astype(int)]
+        bounds = problem.quantization.bounds[(L > 0).astype(int)]
         assert state.residual == pytest.approx((moved / bounds).max())
 
 
@@ -145,7 +146,7 @@ def test_dense_and_sparse_agree(monkeypatch, semiring, product, share):
     small = even_small(4, (*LONG, 2), share, product)
     runs = []
     for threshold in (0.0, 2.0):
-        monkeypatch.setattr(integer_blocks, "DENSE", threshold)
+        monkeypatch.setattr(quantization, "DENSE", threshold)
         problem, state = started(small, semiring)
         assert all(block.dense == (threshold == 0.0) for block in problem.blocks)
         runs.append(trajectory(problem, state, N_ITER))
@@ -160,8 +161,8 @@ def test_sparse_blocks_between_dense_ones_agree(monkeypatch, semiring, product):
     small = even_small(2, (*LONG, 2), product=product)
     small.seen[10:20, 5:] = np.nan
     runs = []
-    for threshold in (integer_blocks.DENSE, 2.0):
-        monkeypatch.setattr(integer_blocks, "DENSE", threshold)
+    for threshold in (quantization.DENSE, 2.0):
+        monkeypatch.setattr(quantization, "DENSE", threshold)
         problem, state = started(small, semiring)
         runs.append(trajectory(problem, state, N_ITER))
     assert_equal(*runs)
@@ -220,7 +221,7 @@ def test_skipping_settled_chunks_changes_nothing(semiring, product, share):
         for model in (small.model, *other_models(small)):
             problem = with_model(problem, model)
             for _ in range(1 if PLAIN else 25):
-                for flags in state.messages.sums.resting:
+                for flags in state.messages.sums.converged_chunks:
                     skipped += int(flags.sum()) if skip else 0
                     flags &= skip
                 run += trajectory(problem, state, 1, damping=0.8)
@@ -239,11 +240,11 @@ def test_settled_chunks_are_not_looked_at(semiring, share):
     problem, state = started(small, semiring)
     for _ in range(100):
         step(problem, state, 0.8)
-        if all(flags.all() for flags in state.messages.sums.resting):
+        if all(flags.all() for flags in state.messages.sums.converged_chunks):
             break
     step(problem, state, 0.8)
     assert state.residual == 0
-    assert all(flags.all() for flags in state.messages.sums.resting)
+    assert all(flags.all() for flags in state.messages.sums.converged_chunks)
     for messages in state.messages.to_row:
         messages //= 2
     changed = [messages.copy() for messages in state.messages.to_row]
@@ -296,7 +297,7 @@ def test_messages_stay_within_their_bounds(semiring, product, seed, n_factors, d
     low, high = np.minimum(L, 0), np.maximum(L, 0)
     if product == "xor":
         low, high = -np.abs(L), np.abs(L)
-    slack = problem.code.unit * 0.51  # |L| itself is rounded to whole units
+    slack = problem.quantization.unit * 0.51  # |L| itself is rounded to whole units
     if semiring == "sum-product":
         slack = 1.1 * twin.STEP + 0.02 * np.abs(L).max()
         step(problem, state, 1.0)  # forgets the start
@@ -309,7 +310,7 @@ def test_messages_stay_within_their_bounds(semiring, product, seed, n_factors, d
         )
         backend_of(problem).step(extreme, state, damping)
         assert_sums_are_those_of_the_messages(problem, state)
-        unit = problem.code.unit if semiring == "max-sum" else twin.STEP
+        unit = problem.quantization.unit if semiring == "max-sum" else twin.STEP
         for messages in in_matrix(problem, state):
             assert (messages * unit >= low - slack).all()
             assert (messages * unit <= high + slack).all()
@@ -319,7 +320,7 @@ def test_beliefs_in_units():
     problem = integer_problem(even_small(3, (2, 1, 5), 1.0))
     state = init_from(problem)  # without messages, priors are the beliefs
     units = np.float32([[0, 0.26, -0.26, 1.2, -1.3], [np.inf, -np.inf, 99.9, -99.9, 5e4]])
-    prior = np.clip(units * np.float32(problem.code.unit), -HARD_BELIEF, HARD_BELIEF)
+    prior = np.clip(units * np.float32(problem.quantization.unit), -HARD_BELIEF, HARD_BELIEF)
     problem = replace(problem, row_prior=prior)
     quantise(problem, state)
     (side,) = state.messages.sums.rows
@@ -372,7 +373,7 @@ def test_nothing_seen(shape):
     """No rows, no columns, or no entries: the priors remain."""
     seen = Observations.from_triples([], [], [], shape=shape)
     model = Model(2, Channel.symmetric(0.1), row_prior=0.3)
-    problem = make_problem(seen, model, code=code_for(model))
+    problem = make_problem(seen, model, code=quantization_for(model))
     state = init(problem, np.random.default_rng(0))
     step(problem, state, 1.0)
     rows, columns = beliefs(problem, state)
@@ -404,7 +405,7 @@ def test_kept_beliefs_stay_those_of_their_iteration():
 def decoding_to(problem, X, Y):
     """A state without messages, whose field is stronger than the priors."""
     rows, columns = (np.where(bits, 5.0, -5.0) for bits in (X, Y))
-    state = init_from(problem, Field.of_log_odds(rows, columns, least=0.1))
+    state = init_from(problem, InitialBeliefs.of_log_odds(rows, columns, least=0.1))
     assert_equal([belief > 0 for belief in beliefs(problem, state)], (X, Y))
     return state
 

@@ -14,7 +14,7 @@ from problems import Small, random_small, smalls
 from reference import boolean_product_by_definition, max_sum_reference
 
 from boolweave.engine import backend, floats
-from boolweave.engine.field import Field
+from boolweave.engine.backend import InitialBeliefs
 from boolweave.engine.kernels import folding_in, max_sum
 
 # Distance allowed between kernel and twin, in units of the largest evidence. Sums of M or N
@@ -176,7 +176,7 @@ def test_explained_evidence(n_factors, product):
     for density in (0.0, 0.1, 0.5, 1.0):
         X = rng.random((6, n_factors)) < density
         Y = rng.random((n_factors, 7)) < density
-        state = init_from(problem, Field.of_log_odds(X - 0.5, Y - 0.5, least=0.1))
+        state = init_from(problem, InitialBeliefs.of_log_odds(X - 0.5, Y - 0.5, least=0.1))
         total = log_posterior(problem, state) - log_posterior(problem, nothing)
         Z = boolean_product_by_definition(X, Y, product)
         assert total == pytest.approx(small.evidence[Z == 1].sum(), abs=1e-9)

@@ -8,11 +8,9 @@ from boolweave.datasets import make_boolean
 from boolweave.engine import loop
 from boolweave.engine.backend import Beliefs
 from boolweave.engine.floats import FloatBackend
-from boolweave.engine.integer_blocks import Code, code_for
+from boolweave.engine.quantization import Quantization, quantization_for
 from boolweave.engine.zeros import backend as sparse
-from boolweave.engine.zeros import patterns
-from boolweave.engine.zeros.backend import SparseBackend
-from boolweave.engine.zeros.wide import best_factors
+from boolweave.engine.zeros.backend import SparseBackend, best_factors, first_beliefs
 from boolweave.metrics import match_factors
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
@@ -37,7 +35,7 @@ def run(backend, model, field, seen, semiring="max-sum", n_iter=60):
 
 def field_of(seen, K, seed=0):
     by_column = seen.ones.by_columns(seen.n_columns)
-    return patterns.first_beliefs(seen, by_column, K, np.random.default_rng(seed))
+    return first_beliefs(seen, by_column, K, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("observed", [1.0, 0.97])
@@ -85,20 +83,6 @@ def test_covered_zeros_matter():
     found, state = run(SparseBackend(seen), model, field, seen)
     assert len(state.messages.listed.columns) > 100
     assert found.log_posterior == pytest.approx(exact.log_posterior, rel=1e-6)
-
-
-def test_score_is_that_of_the_decoded_factors():
-    table = codes_at_random((30, 20), np.random.default_rng(0))
-    seen = sparse_of(table)
-    model = Model(3, CHANNEL, 0.3, 0.4)
-    exact, backend = FloatBackend(seen.to_local()), SparseBackend(seen)
-    problem, of_exact = backend.problem(model), exact.problem(model)
-    for seed in range(3):
-        field = field_of(seen, 3, seed)
-        one, other = backend.start(problem, field), exact.start(of_exact, field)
-        assert backend.log_posterior(problem, one) == pytest.approx(
-            exact.log_posterior(of_exact, other), rel=1e-6
-        )
 
 
 def test_a_new_list_changes_no_belief():
@@ -221,8 +205,8 @@ def test_priors_of_single_factors_are_kept():
 def test_more_factors_than_sums_of_zeros_allow():
     """Messages of ones alone are integers for any number of factors."""
     seen = sparse_of(np.kron(np.eye(130), np.ones((3, 3))))
-    assert isinstance(code_for(Model(130, CHANNEL), ones_alone=True), Code)
-    assert isinstance(code_for(Model(130, CHANNEL)), str)
+    assert isinstance(quantization_for(Model(130, CHANNEL), implicit_zeros=True), Quantization)
+    assert isinstance(quantization_for(Model(130, CHANNEL)), str)
     backend = SparseBackend(seen)
     problem = backend.problem(Model(130, CHANNEL, 0.05, 0.05))
     state = backend.random_start(problem, np.random.default_rng(0))

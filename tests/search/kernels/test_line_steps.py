@@ -16,8 +16,8 @@ from search_reference import (
     tables,
 )
 
-from boolweave.search.kernels.bits import pack, unpack
-from boolweave.search.kernels.lines import MOST_EXACT, best_sets
+from boolweave.engine.kernels.bits import pack, unpack
+from boolweave.search.kernels.factors import MOST_EXACT, best_sets
 
 SMALL = ((1, 1), (1, 5), (4, 3), (2, 66), (5, 6))
 

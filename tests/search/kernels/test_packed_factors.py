@@ -17,7 +17,7 @@ from search_reference import (
     with_tile,
 )
 
-from boolweave.search.kernels.bits import pack, unpack
+from boolweave.engine.kernels.bits import pack, unpack
 from boolweave.search.kernels.factors import (
     copy_factors,
     cost,

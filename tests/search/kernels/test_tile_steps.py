@@ -18,9 +18,8 @@ from search_reference import (
     with_tile,
 )
 
-from boolweave.search.kernels.bits import pack, unpack
-from boolweave.search.kernels.factors import cost, empty_tile
-from boolweave.search.kernels.tiles import (
+from boolweave.engine.kernels.bits import pack, unpack
+from boolweave.search.kernels.descent import (
     DROP_TIES,
     KEEP_TIES,
     TAKE_TIES,
@@ -29,6 +28,7 @@ from boolweave.search.kernels.tiles import (
     refit,
     seed,
 )
+from boolweave.search.kernels.factors import cost, empty_tile
 from boolweave.search.table import bits_of
 
 TIES = {"drop": DROP_TIES, "keep": KEEP_TIES, "take": TAKE_TIES}

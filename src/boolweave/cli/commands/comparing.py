@@ -12,7 +12,15 @@ import typer
 
 from boolweave.cli.common import check_factor_options, read_input
 from boolweave.cli.options import Fitting, ReadingOptions, Source, Writing
-from boolweave.cli.output import check_output, check_picture, print_message, put_table, save_picture
+from boolweave.cli.output import (
+    check_output,
+    check_picture,
+    print_message,
+    put_table,
+    save_picture,
+    write_all,
+)
+from boolweave.cli.results import end
 from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
@@ -150,31 +158,43 @@ def compare(
             on_fold=on_fold,
             **given,
         )
+    if found.interrupted:
+        done = f"{len(found.folds)} of {len(methods)} methods"
+        print_message(f"interrupted: this is the comparison of {done}", writing.quiet)
     for name, reason in found.failures.items():
         print_message(f"{name} did not finish: {reason}", writing.quiet)
     rows = found.rows()
     verdicts = [verdict for name in JUDGED if (verdict := found.verdict(name)) is not None]
-    if writing.json or writing.output is not None or writing.format is not None:
-        table = pl.DataFrame([{k: v for k, v in row.items() if k != "best_in"} for row in rows])
-        answer = {
-            "split": split, "folds": n_splits, "top": top, "methods": rows,
-            "failures": found.failures,
-            "verdicts": [asdict(verdict) | {"clear": verdict.is_clear} for verdict in verdicts],
-        }  # fmt: skip
-        put_table(writing, kind, table, answer)
-    else:
-        _print_table(rows, COLUMNS, f"{contents.name}, {what}")
-        if ranking:
-            headed = {key: (heading.format(top=top), f) for key, (heading, f) in RANKING.items()}
-            _print_table(rows, headed, "\nranking of the held-out entries of each row")
-        for number, verdict in enumerate(verdicts):
-            typer.echo(f"{'' if number else chr(10)}{verdict}.")
-    if plot is not None:
-        title = f"{contents.name}: {what}, best first by log-loss"
-        save_picture(found.plot(title), plot)
-        print_message(f"picture: {plot}", writing.quiet)
+
+    def write_answer() -> None:
+        if writing.json or writing.output is not None or writing.format is not None:
+            table = pl.DataFrame([{k: v for k, v in row.items() if k != "best_in"} for row in rows])
+            answer = {
+                "split": split, "folds": n_splits, "top": top, "methods": rows,
+                "failures": found.failures, "interrupted": found.interrupted,
+                "verdicts": [asdict(verdict) | {"clear": verdict.is_clear} for verdict in verdicts],
+            }  # fmt: skip
+            put_table(writing, kind, table, answer)
+        else:
+            _print_table(rows, COLUMNS, f"{contents.name}, {what}")
+            if ranking:
+                headed = {
+                    key: (heading.format(top=top), f) for key, (heading, f) in RANKING.items()
+                }
+                _print_table(rows, headed, "\nranking of the held-out entries of each row")
+            for number, verdict in enumerate(verdicts):
+                typer.echo(f"{'' if number else chr(10)}{verdict}.")
+
+    def write_picture() -> None:
+        if plot is not None:
+            title = f"{contents.name}: {what}, best first by log-loss"
+            save_picture(found.plot(title), plot)
+            print_message(f"picture: {plot}", writing.quiet)
+
+    write_all(write_answer, write_picture)
     if not found.folds:
         raise ValueError("no method finished; the reasons are above")
+    end(found.interrupted)
 
 
 def _check_split(split: str, times: str | None, folds: int | None, per_row: int | None) -> None:

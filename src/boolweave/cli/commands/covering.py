@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from boolweave.cli.common import command_line, print_contents, read_input
-from boolweave.cli.fits import end
 from boolweave.cli.options import ReadingOptions, Seed, Source, Writing
 from boolweave.cli.output import (
+    check_different,
     check_folder,
     check_output,
     check_report,
@@ -20,10 +20,15 @@ from boolweave.cli.output import (
     output_format,
     print_message,
     put_answer,
+    write_all,
 )
+from boolweave.cli.results import end
+from boolweave.io.files import shortened
 from boolweave.runtime.progress import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import polars as pl
 
     from boolweave.covering.matrix import Matrix
@@ -64,6 +69,10 @@ def cover(
     max_columns: Annotated[
         int | None, _option(min=1, help="Maximum number of columns of a new factor.")
     ] = None,
+    max_time: Annotated[
+        float | None, _option(help="Time limit in seconds, after which the best cover so far is "
+                              "written.", show_default="some half a minute of work")
+    ] = None,
     seed: Seed = 0,
     changes: Annotated[
         Path | None, _write(help="Write to this file which rows lose and gain which columns.")
@@ -87,6 +96,8 @@ def cover(
 
     kind = check_output(writing)
     tables = [(changes, "--changes", _changes), (curve, "--curve", _curve)]
+    files = {"--output": writing.output, "--changes": changes, "--curve": curve}
+    check_different(files | {"--report": report})
     for path, option, _ in tables:
         check_folder(path, option)
         output_format(path, None, TABLE_FORMATS, option)
@@ -95,32 +106,48 @@ def cover(
     false = _number(false_ones)
     # Imported here, because this takes a second or two.
     from boolweave.covering.covering import find_cover
-    from boolweave.covering.requirements import Requirements
+    from boolweave.covering.matrix import Requirements
+    from boolweave.runtime.checks import check_seconds
     from boolweave.runtime.progress import task_progress
 
+    seconds = check_seconds(max_time)
     matrix = _read(source, reading, writing.quiet)
-    kept = None if fixed is None else _fixed(fixed)
+    kept = None
+    if fixed is not None:  # the fixed factors, with their names and those of their columns
+        read = read_input(str(fixed), ReadingOptions(encode="never"), True)
+        kept = read.observations.to_local()
     required = Requirements.of(matrix, coverage, false, n_components, kept, max_rows, max_columns)
     with task_progress(not writing.quiet) as say:
-        found = find_cover(matrix, required, seed, say)
-    for path, option, table in tables:
-        if path is not None:
-            write_table(table(found), path, output_format(path, None, TABLE_FORMATS, option))
-    if report is not None:
-        from boolweave.report import write_report
+        found = find_cover(matrix, required, seed, seconds, say)
 
-        write_report(found, report, title=Path(source).name, command=command_line())
-        print_message(f"report: {report}", writing.quiet)
-    if in_words(writing):
-        for line in _in_sentences(found):
-            typer.echo(line)
-    else:
+    def write_answer() -> None:
+        if in_words(writing):
+            for line in _in_sentences(found):
+                typer.echo(line)
+            return
         put_answer(
             writing,
             lambda: _as_json(found),
             lambda: write_table(_members(found), writing.output, kind),
         )
-    print_message(_summary(found), writing.quiet)
+
+    def write_more(path: Path | None, option: str, table: Callable[[Cover], pl.DataFrame]) -> None:
+        if path is not None:
+            write_table(table(found), path, output_format(path, None, TABLE_FORMATS, option))
+
+    def write_page() -> None:
+        if report is not None:
+            from boolweave.report import write_report
+
+            write_report(found, report, title=Path(source).name, command=command_line())
+            print_message(f"report: {report}", writing.quiet)
+
+    write_all(
+        write_answer,
+        *(partial(write_more, *table) for table in tables),
+        write_page,
+        lambda: print_message(_summary(found), writing.quiet),
+    )
     end(found.interrupted)
 
 
@@ -149,11 +176,6 @@ def _read(source: str, how: ReadingOptions, quiet: bool) -> Matrix:
     print_contents(contents, guess if are_zeros else contents.guess, quiet)
     seen = contents.observations.to_local()
     return Matrix.of_observations(seen, "zero" if are_zeros else "missing")
-
-
-def _fixed(path: Path) -> object:
-    """Read the fixed factors, with their names and those of their columns."""
-    return read_input(str(path), ReadingOptions(encode="never"), True).observations.to_local()
 
 
 # ---------------------------------------------------------------- the answer
@@ -210,17 +232,10 @@ def _curve(found: Cover) -> pl.DataFrame:
 
 
 def _as_json(found: Cover) -> dict[str, object]:
+    from boolweave.facts import CoverFacts
+
     return {
-        "rows": found.observations.shape[0],
-        "columns": found.observations.shape[1],
-        "ones": found.n_ones,
-        "n_roles": int(found.cost or 0),
-        "n_fixed": found.n_fixed,
-        "bound": int(found.bound or 0),
-        "coverage": found.coverage,
-        "missed": len(found.missed),
-        "false_ones": len(found.false_ones),
-        "interrupted": found.interrupted,
+        **CoverFacts(found).figures(),
         "roles": [
             {
                 "role": k + 1,
@@ -243,7 +258,10 @@ def _in_sentences(found: Cover) -> list[str]:
     lines = []
     factors = _factors(found)
     for k, (rows, columns) in enumerate(factors[:FACTORS_SHOWN]):
-        which = f"Factor {k + 1}{_given(found, k)}"
+        which = f"Factor {k + 1}"
+        if k < found.n_fixed:
+            name = found.name_of_factor(k)
+            which += " (fixed)" if name is None else f" ({shortened(name, 40)}, fixed)"
         have = "has" if len(rows) == 1 else "have"
         lines.append(f"{which}: {_some(rows, 'row')} {have} {_some(columns, 'column')}.")
         who = "It covers" if k == 0 else f"The first {k + 1} factors cover"
@@ -260,20 +278,8 @@ def _in_sentences(found: Cover) -> list[str]:
     return lines
 
 
-def _given(found: Cover, k: int) -> str:
-    """Write the name of a factor if it was given with one, and that it was given."""
-    from boolweave.io.files import shortened
-
-    name = found.name_of_factor(k)
-    if k >= found.n_fixed:
-        return ""
-    return " (fixed)" if name is None else f" ({shortened(name, 40)}, fixed)"
-
-
 def _some(names: list[str], what: str) -> str:
     """Write how many names there are, and list the first of them."""
-    from boolweave.io.files import shortened
-
     if not names:
         return f"no {what}s"
     shown = ", ".join(shortened(name, 40) for name in names[:NAMES_SHOWN])
@@ -282,19 +288,24 @@ def _some(names: list[str], what: str) -> str:
 
 
 def _summary(found: Cover) -> str:
-    n_factors, bound, n_false = int(found.cost or 0), int(found.bound or 0), len(found.false_ones)
+    from boolweave.facts import CoverFacts
+
+    facts = CoverFacts(found)
     # Not "100.0%" if a one is missed.
-    coverage = min(found.coverage, 0.999) if len(found.missed) else 1.0
+    coverage = min(found.coverage, 0.999) if facts.n_missed else 1.0
     words = (
-        f"{counted(n_factors, 'factor covers', 'factors cover')} {coverage:.1%} of "
-        f"{counted(found.n_ones, 'one')}, {counted(n_false, 'false one')}"
+        f"{counted(facts.n_factors, 'factor covers', 'factors cover')} {coverage:.1%} of "
+        f"{counted(found.n_ones, 'one')}, {counted(facts.n_false, 'false one')}"
     )
-    if n_factors == bound:
+    if facts.is_proven:
         words += "; no cover has fewer factors"
-    elif bound > n_factors:
-        words += f"; the requested cover needs at least {bound:,} factors"
-    elif bound > 1:
-        words += f"; no cover has fewer than {bound:,} factors"
+    elif facts.bound > facts.n_factors:
+        words += f"; the requested cover needs at least {facts.bound:,} factors"
+    else:
+        words += "; not proven to be the fewest"
+        words += f", but no cover has fewer than {facts.bound:,}" if facts.bound > 1 else ""
     if found.interrupted:
         words += "; interrupted: this is the best cover so far"
+    elif found.ending == "out of time" and not facts.is_proven:
+        words += "; the time ran out: this is the best cover so far"
     return words

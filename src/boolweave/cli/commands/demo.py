@@ -14,26 +14,25 @@ from boolweave.cli.options import Jobs, Seed
 from boolweave.cli.output import check_picture, put_json, save_picture
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from rich.console import Console
-
-    from boolweave.baselines import Baseline
-    from boolweave.completion import BooleanCompletion
     from boolweave.covering.result import Cover
     from boolweave.data.observations import Observations
     from boolweave.datasets import Dataset
     from boolweave.engine.result import Result
     from boolweave.estimator import BooleanMatrixFactorization
-    from boolweave.metrics import Agreement
 
 T = TypeVar("T")
 
 HIDDEN_SHARE = 0.8
 ZOO_FACTORS = 4
 ZOO_COVERAGE = 0.8
-PARTIES = ("Democrat", "Republican")
 PARTY_COLOURS = {"Democrat": "#3b6fb6", "Republican": "#c8443a", "Independent": "#7f7f7f"}
-NAMES_SHOWN = 6
+# Who votes together, by whether most Democrats and most Republicans do.
+SIDES = {
+    (True, True): "both parties",
+    (True, False): "the Democratic side",
+    (False, True): "the Republican side",
+    (False, False): "a group of its own",
+}
 OFFSETS, COMPLETION = "offsets alone", "boolweave completion"
 
 # The size of the completion is fixed, which makes the demo quick; choosing it would gain little.
@@ -66,9 +65,10 @@ def demo(
     from rich.console import Console
 
     from boolweave.datasets import load_senate, load_zoo
+    from boolweave.metrics import agreement, log_loss
 
     messages = Console(stderr=True, quiet=quiet or json, soft_wrap=True, highlight=False)
-    page = Console(soft_wrap=True, highlight=False)
+    page = Console(quiet=json, soft_wrap=True, highlight=False)
     check_picture(output, "--output")
     senate, zoo = load_senate(107), load_zoo()
     votes = senate.observations
@@ -79,37 +79,41 @@ def demo(
         "Fitting. The first run also compiles the kernels, which takes up to a minute."
     )
     with _meanwhile(_explain_zoo, zoo, seed, jobs) as explained:
-        factors, rules = _fit_all(kept, seed, jobs)
-        figures, losses = _judge(rules, rows, columns, values)
-        if not json:
-            _print_figures(page, figures, losses)
-            if not quiet:
-                _print_gain(page, figures, rules[COMPLETION])
-                _print_factors(page, factors, senate)
-            if picture := find_spec("matplotlib") is not None:
-                _draw(factors, rules[COMPLETION], senate, output)
+        factors, models = _fit_all(kept, seed, jobs)
+        completion = models[COMPLETION]
+        right = {name: agreement(values, m.predict(rows, columns)) for name, m in models.items()}
+        losses = {
+            name: log_loss(values, model.predict_proba(rows, columns))
+            for name, model in models.items()
+        }
+        _print_figures(page, right, losses)
+        if not quiet:
+            gain = (right[COMPLETION].accuracy or 0.0) - (right[OFFSETS].accuracy or 0.0)
+            page.print(
+                f"\nThe completion gets {100 * gain:.1f} percentage points more of the hidden "
+                f"votes right than offsets alone. Its model: {completion.ensemble_.name}."
+            )
+            _print_factors(page, factors, senate)
+        with_picture = not json and find_spec("matplotlib") is not None
+        if with_picture:
+            _draw(factors, completion, senate, output)
         found, groups = explained()
     if json:
-        measures = ("accuracy", "ones_covered", "false_ones")
+        figures = ("accuracy", "ones_covered", "false_ones")
+        of_zoo = {"factors": len(found.Y), "wrong": found.cost, "wrong_at_least": found.bound}
+        of_zoo |= {"groups": len(groups.Y), "coverage": groups.coverage}
         put_json(
             {"hidden": len(values), "hidden_ones": int(values.sum())}
-            | {m: {name: getattr(f, m) for name, f in figures.items()} for m in measures}
-            | {"log_loss": losses, "zoo": _zoo_in_numbers(found, groups)}
+            | {f: {name: getattr(of, f) for name, of in right.items()} for f in figures}
+            | {"log_loss": losses, "zoo": of_zoo}
         )
         return
     if not quiet:
         _print_zoo(page, zoo, found, groups)
-    if picture:
-        messages.print(f"Picture: {output}", markup=False)
-    else:
-        messages.print(
-            "No picture: it needs matplotlib, pip install 'boolweave[plot]'", markup=False
-        )
+    picture = "No picture: it needs matplotlib, pip install 'boolweave[plot]'"
+    messages.print(f"Picture: {output}" if with_picture else picture, markup=False)
     for dataset in (senate, zoo):
         messages.print(f"Data: {dataset.citation}", style="dim")
-
-
-# ---------------------------------------------------------------- completing
 
 
 @contextmanager
@@ -129,10 +133,18 @@ def _meanwhile(task: Callable[..., T], *arguments: Any) -> Iterator[Callable[[],
         yield pool.submit(task, *arguments).result
 
 
+def _explain_zoo(zoo: Dataset, seed: int, jobs: int) -> tuple[Result, Cover]:
+    """Factors with the fewest wrong entries, and few that cover most ones and no zero."""
+    from boolweave.functions import cover, factorize
+
+    found = factorize(zoo.observations, n_components=ZOO_FACTORS, n_jobs=jobs, random_state=seed)
+    return found, cover(zoo.observations, coverage=ZOO_COVERAGE, random_state=seed)
+
+
 def _fit_all(
     kept: Observations, seed: int, jobs: int
 ) -> tuple[BooleanMatrixFactorization, dict[str, Any]]:
-    """Fit the default factorization and all rules, by name, without using the hidden votes."""
+    """Fit the default factorization and all models, by name, without using the hidden votes."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -144,81 +156,37 @@ def _fit_all(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         factors = BooleanMatrixFactorization(n_jobs=jobs, random_state=seed).fit(kept)
-    rules: dict[str, Baseline | BooleanMatrixFactorization | BooleanCompletion] = {
+    return factors, {
         "always the majority": Majority().fit(kept),
         OFFSETS: BiasModel(random_state=seed).fit(kept),
         f"boolweave, {len(factors.components_)} factors": factors,
         COMPLETION: BooleanCompletion(**SIZE, n_jobs=jobs, random_state=seed).fit(kept),
     }
-    return factors, rules
 
 
-def _judge(
-    rules: dict[str, Any], rows: Any, columns: Any, values: Any
-) -> tuple[dict[str, Agreement], dict[str, float]]:
-    """How well each rule predicts the hidden votes, and the log-loss of its probabilities."""
-    from boolweave.metrics import agreement, log_loss
-
-    figures = {name: agreement(values, rule.predict(rows, columns)) for name, rule in rules.items()}
-    losses = {
-        name: log_loss(values, rule.predict_proba(rows, columns)) for name, rule in rules.items()
-    }
-    return figures, losses
-
-
-def _explain_zoo(zoo: Dataset, seed: int, jobs: int) -> tuple[Result, Cover]:
-    """Factors with the fewest wrong entries, and few that cover most ones and no zero."""
-    from boolweave.functions import cover, factorize
-
-    found = factorize(zoo.observations, n_components=ZOO_FACTORS, n_jobs=jobs, random_state=seed)
-    return found, cover(zoo.observations, coverage=ZOO_COVERAGE, random_state=seed)
-
-
-def _zoo_in_numbers(found: Result, groups: Cover) -> dict[str, float]:
-    return {
-        "factors": found.Y.shape[0], "wrong": found.cost, "wrong_at_least": found.bound,
-        "groups": groups.Y.shape[0], "coverage": groups.coverage,
-    }  # fmt: skip
-
-
-# ---------------------------------------------------------------- showing
-
-
-def _print_figures(page: Console, figures: dict[str, Agreement], losses: dict[str, float]) -> None:
+def _print_figures(page: Any, right: dict[str, Any], losses: dict[str, float]) -> None:
     from rich.table import Table
 
-    best = max(found.accuracy or 0.0 for found in figures.values())
+    best = max(found.accuracy for found in right.values())
     table = Table(title="Predictions of the hidden votes", title_justify="left", box=None)
     table.add_column("rule")
     for heading in ("right", "yeas found", "false yeas", "log-loss"):
         table.add_column(heading, justify="right")
     table.add_column("")
-    for name, found in figures.items():
-        share = found.accuracy or 0.0
-        counts = (f"{share:.1%}", f"{found.ones_covered:.1%}", f"{found.false_ones:,}")
-        cells = (*counts, f"{losses[name]:.3f}")
-        style = "bold" if share == best else ""
-        table.add_row(name, *cells, "█" * round(10 * share), style=style)
+    for name, found in right.items():
+        share = found.accuracy
+        cells = (f"{share:.1%}", f"{found.ones_covered:.1%}", f"{found.false_ones:,}")
+        bar, style = "█" * round(10 * share), "bold" if share == best else ""
+        table.add_row(name, *cells, f"{losses[name]:.3f}", bar, style=style)
     page.print(table)
 
 
-def _print_gain(
-    page: Console, figures: dict[str, Agreement], completion: BooleanCompletion
-) -> None:
-    gain = (figures[COMPLETION].accuracy or 0.0) - (figures[OFFSETS].accuracy or 0.0)
-    page.print(
-        f"\nThe completion gets {100 * gain:.1f} percentage points more of the hidden votes right "
-        f"than offsets alone. Its model: {completion.ensemble_.name}."
-    )
-
-
-def _print_factors(page: Console, model: BooleanMatrixFactorization, senate: Dataset) -> None:
-    """Describe each factor: its party, its senators and its roll calls."""
+def _print_factors(page: Any, model: BooleanMatrixFactorization, senate: Dataset) -> None:
+    """Describe each factor: its side, its senators and its roll calls."""
     from boolweave.recommend import members, some_names
 
-    X, Y = model.row_log_odds_ > 0, model.components_ > 0
-    parties, labels = senate.column_groups, senate.observations.column_labels
-    assert parties is not None and labels is not None
+    X, Y, parties = model.row_log_odds_ > 0, model.components_ > 0, senate.column_groups
+    assert parties is not None
     page.print(
         "\n[bold]The factors[/bold]: senators who vote yea together, and on which roll calls"
     )
@@ -227,81 +195,59 @@ def _print_factors(page: Console, model: BooleanMatrixFactorization, senate: Dat
             party: (int(Y[k, parties == party].sum()), int((parties == party).sum()))
             for party in PARTY_COLOURS
         }
-        page.print(f"\n[bold]Factor {k + 1}: {_side(counts)}[/bold]")
-        counted = ", ".join(f"{n} of {all_} {party}s" for party, (n, all_) in counts.items())
-        page.print(f"  {int(Y[k].sum())} senators: {counted}")
+        democrats, republicans = (inside > 0.5 * size for inside, size in list(counts.values())[:2])
+        side = SIDES[democrats, republicans]
         senators = members(model.result_, k, "column")
-        page.print(f"  most certain: {', '.join(senators[:NAMES_SHOWN])}", markup=False)
-        minority = [p for p in PARTIES if 0 < counts[p][0] <= 0.5 * counts[p][1]]
-        if len(minority) == 1:
-            crossed = some_names(tuple(labels[Y[k] & (parties == minority[0])].tolist()))
-            page.print(f"  from the other party: {crossed}", markup=False)
-        calls = [name.removeprefix("roll call ") for name in members(model.result_, k, "row")]
+        of_parties = ", ".join(f"{n} of {size} {party}s" for party, (n, size) in counts.items())
         alone = int((X[:, k] & (X.sum(axis=1) == 1)).sum())
+        page.print(f"\n[bold]Factor {k + 1}: {side}[/bold]")
+        page.print(f"  {len(senators)} senators: {of_parties}")
+        page.print(f"  most certain: {some_names(senators)}", markup=False)
         page.print(
-            f"  vote yea in {len(calls)} roll calls, in {alone} of them as the only factor; "
-            f"most certain: numbers {', '.join(calls[:NAMES_SHOWN])}"
+            f"  vote yea in {int(X[:, k].sum())} roll calls, in {alone} of them as the only factor"
         )
     page.print(f"\nIn {int((~X.any(axis=1)).sum())} roll calls no factor votes yea.\n")
 
 
-def _print_zoo(page: Console, zoo: Dataset, found: Result, groups: Cover) -> None:
+def _print_zoo(page: Any, zoo: Dataset, found: Result, groups: Cover) -> None:
     """Factors and groups of traits, with the animals that have them."""
+    from boolweave.recommend import some_names
+
     seen = zoo.observations
-    page.print(
+    animals, traits = seen.row_labels, seen.column_labels
+    assert animals is not None and traits is not None
+    titles = (
         f"[bold]A zoo[/bold]: {seen.n_rows} animals x {seen.n_columns} traits, explained by "
         f"{len(found.Y)} factors with {found.cost:.0f} wrong entries of {seen.n_observed:,}; "
-        f"no {len(found.Y)} factors can have fewer than {found.bound:.0f}"
-    )
-    _print_tiles(page, zoo, found.X, found.Y)
-    page.print(
+        f"no {len(found.Y)} factors can have fewer than {found.bound:.0f}",
         f"\n[bold]A cover[/bold]: {len(groups.Y)} groups of animals, each with all of these "
-        f"traits; together they contain {groups.coverage:.0%} of the ones and no zero"
+        f"traits; together they contain {groups.coverage:.0%} of the ones and no zero",
     )
-    _print_tiles(page, zoo, groups.X, groups.Y)
+    for title, (X, Y) in zip(titles, ((found.X, found.Y), (groups.X, groups.Y)), strict=True):
+        page.print(title)
+        for k, y in enumerate(Y):
+            names = some_names(tuple(animals[X[:, k] > 0].tolist()))
+            of_group = ", ".join(traits[y > 0].tolist())
+            line = f"  {k + 1}. {of_group}: {int(X[:, k].sum())} animals, {names}"
+            page.print(line, markup=False)
     page.print("")
 
 
-def _print_tiles(page: Console, zoo: Dataset, X: NDArray[Any], Y: NDArray[Any]) -> None:
-    from boolweave.recommend import some_names
-
-    animals, traits = zoo.observations.row_labels, zoo.observations.column_labels
-    assert animals is not None and traits is not None
-    for k in range(len(Y)):
-        named = ", ".join(traits[Y[k] > 0].tolist())
-        of_them = some_names(tuple(animals[X[:, k] > 0].tolist()))
-        page.print(f"  {k + 1}. {named}: {int(X[:, k].sum())} animals, {of_them}", markup=False)
-
-
-def _side(counts: dict[str, tuple[int, int]]) -> str:
-    democrat, republican = (counts[party][0] / counts[party][1] for party in PARTIES)
-    if min(democrat, republican) > 0.5:
-        return "both parties"
-    if max(democrat, republican) <= 0.5:
-        return "a group of its own"
-    return "the Democratic side" if democrat > republican else "the Republican side"
-
-
-def _draw(
-    factors: BooleanMatrixFactorization, completion: BooleanCompletion, senate: Dataset,
-    output: Path,
-) -> None:  # fmt: skip
+def _draw(factors: Any, completion: Any, senate: Dataset, output: Path) -> None:
     """Draw the visible, the completed and the true votes, ordered by the factors."""
     import numpy as np
 
-    from boolweave.completion.answers.dense import row_probabilities
     from boolweave.plot import plot_tiles
 
-    X = factors.row_log_odds_ > 0
     shown = factors.observations_
-    chances = row_probabilities(completion.ensemble_, np.arange(shown.n_rows))
+    chances = completion.ensemble_.row_probabilities(np.arange(shown.n_rows))
     figure = plot_tiles(
         {
             f"visible: {1 - HIDDEN_SHARE:.0%} of the votes": shown.to_dense(),
             "completed": (chances > 0.5).astype(np.uint8),
             "all votes": senate.observations.to_dense(),
         },
-        X,
+        factors.row_log_odds_ > 0,
         factors.components_,
         title="The 107th Senate, completed from a fifth of its votes",
         row_name="roll calls",

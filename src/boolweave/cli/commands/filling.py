@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from boolweave.cli.output import print_message
-from boolweave.completion.answers.dense import row_pieces
 from boolweave.estimator import BooleanMatrixFactorization
-from boolweave.io.tables.origin import encoded_frames, entries_in_block
+from boolweave.io.origin import encoded_frames, entries_in_block
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +53,7 @@ def write_table_again(
     fitted: Model, contents: Reading, output: Path | None, kind: str, denoise: bool, mark: bool
 ) -> None:
     """Write the input table with its missing entries filled in."""
-    from boolweave.io.tables.rewriting import write_again
+    from boolweave.io.write import write_again
 
     if contents.encoded is not None:
         frames = encoded_frames(contents.encoded, probabilities(fitted))
@@ -139,7 +138,7 @@ def _chances(fitted: Model) -> Iterator[tuple[slice, Chances]]:
     if isinstance(fitted, BooleanMatrixFactorization):
         yield from fitted.result_.predict_proba_rows()
     else:
-        yield from row_pieces(fitted.ensemble_, np.arange(fitted.observations_.n_rows))
+        yield from fitted.ensemble_.row_pieces(np.arange(fitted.observations_.n_rows))
 
 
 def _both(fitted: Model) -> Iterator[tuple[slice, Bits, Chances]]:

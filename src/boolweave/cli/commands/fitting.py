@@ -1,21 +1,23 @@
-"""The commands that fit models, factorize and complete, and the command info."""
+"""The commands that fit a table, factorize, complete, rank and explore, and the command info."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from boolweave.cli.common import (
+    HERE,
     check_completion_options,
     check_factor_options,
     fit_completion,
     fit_factors,
     read_input,
+    warnings_as_lines,
     zeros_of,
 )
-from boolweave.cli.fits import check_kept, fitted, number_of
 from boolweave.cli.options import (
     Cluster,
     Completing,
@@ -23,6 +25,7 @@ from boolweave.cli.options import (
     Json,
     Keeping,
     NounsOption,
+    Quiet,
     ReadingOptions,
     Source,
     Sources,
@@ -30,8 +33,28 @@ from boolweave.cli.options import (
     as_options,
     option_of,
 )
-from boolweave.cli.output import check_output, in_words, print_message, put_answer, put_json
-from boolweave.cli.words import factor_sentences, nouns_of
+from boolweave.cli.output import (
+    check_output,
+    check_picture,
+    in_words,
+    print_message,
+    put_answer,
+    put_json,
+    put_table,
+    save_picture,
+    write_all,
+)
+from boolweave.cli.process import end_at_once
+from boolweave.cli.results import (
+    check_kept,
+    end,
+    factor_sentences,
+    fit_and_write,
+    nouns_of,
+    number_of,
+)
+from boolweave.runtime.extras import need
+from boolweave.runtime.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,8 +63,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.cli.common import Model
+    from boolweave.estimator import BooleanMatrixFactorization
+    from boolweave.facts import FitFacts
+    from boolweave.fit.rank import RankSelection
     from boolweave.io.cells import Seen
-
 
 # Number of labels that `info` shows.
 EXAMPLES = 3
@@ -80,17 +105,18 @@ def factorize(
     from boolweave.recommend import members
 
     kind = check_output(writing)
-    check_kept(keeping)
+    check_kept(keeping, writing.output)
     called = nouns_of(nouns)
     chosen = check_factor_options(fitting, "errors", where)
+    zeros = "exact" if keeping.hold_out else zeros_of(chosen, where)
     contents = read_input(
-        source, reading, writing.quiet, max_memory=fitting.max_memory,
-        zeros="exact" if keeping.hold_out else zeros_of(chosen, where),
-    )  # fmt: skip
+        source, reading, writing.quiet, max_memory=fitting.max_memory, zeros=zeros
+    )
     absent, seed = reading.absent or "zero", fitting.random_state
     fit = partial(fit_factors, how=fitting, quiet=writing.quiet, where=where, objective="errors")
-    with fitted(contents, absent, keeping, seed, writing.quiet, fit) as found:
-        model = found.model
+
+    def write(facts: FitFacts) -> None:
+        model = facts.model
         if in_words(writing):
             for line in factor_sentences(model, called):
                 typer.echo(line)
@@ -98,7 +124,7 @@ def factorize(
         put_answer(
             writing,
             lambda: {
-                **found.summary(),
+                **facts.figures(),
                 "factors": [
                     {
                         "factor": k + 1,
@@ -112,6 +138,8 @@ def factorize(
             },
             lambda: write_table(model.result_.members(full=full), writing.output, kind),
         )
+
+    fit_and_write(contents, absent, keeping, seed, writing.quiet, fit, write)
 
 
 def complete(
@@ -161,7 +189,7 @@ def complete(
     from boolweave.io.write import MATRIX_FORMATS, TABLE_FORMATS, write_matrix, write_pieces
 
     kind = check_output(writing, TABLE_FORMATS if fill == "both" else MATRIX_FORMATS)
-    check_kept(keeping)
+    check_kept(keeping, writing.output)
     if fill == "none":
         filling.check_nothing_written(writing, keeping)
     fit = _completing_with(fitting, completing, writing.quiet, where)
@@ -172,10 +200,11 @@ def complete(
     if fill != "none":
         filling.check_size(seen, kind, fill, fitting.max_memory)
     absent, seed = reading.absent or "missing", fitting.random_state
-    with fitted(contents, absent, keeping, seed, writing.quiet, fit) as found:
-        model = found.model
 
-        def write() -> None:
+    def write(facts: FitFacts) -> None:
+        model = facts.model
+
+        def write_file() -> None:
             if fill == "none":
                 return
             filling.announce(seen, fill, writing.quiet)
@@ -191,15 +220,17 @@ def complete(
         put_answer(
             writing,
             lambda: {
-                **found.summary(),
+                **facts.figures(),
                 "filled": [
                     line
                     for piece in (filling.holes(model, seen) if fill != "none" else ())
                     for line in piece.to_dicts()
                 ],
             },
-            write,
+            write_file,
         )
+
+    fit_and_write(contents, absent, keeping, seed, writing.quiet, fit, write)
 
 
 def _completing_with(
@@ -292,3 +323,163 @@ def _plain(value: object) -> object:
     if isinstance(value, list):
         return ", ".join(value)
     return "none" if value is None else value
+
+
+# For each criterion, the name of the column with the score, and a description of the score.
+SCORES = {
+    "mdl": ("bits_lower_is_better", "description length in bits, lower is better"),
+    "heldout": ("log_loss_lower_is_better", "log-loss of held-out entries, lower is better"),
+}
+
+
+def rank(
+    source: Source,
+    *,
+    writing: Writing,
+    criterion: Annotated[
+        Literal["mdl", "heldout"],
+        typer.Option(help="mdl: description length; heldout: prediction of held-out entries."),
+    ] = "mdl",
+    max_rank: Annotated[
+        int | None, typer.Option(min=1, help="The largest number of factors to try.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the curve to this file: .png, .svg or .pdf.")
+    ] = None,
+    reading: ReadingOptions,
+    fitting: Fitting,
+) -> None:
+    """Choose the number of factors by trying several and scoring each of them.
+
+    The answer has one line for each number of factors; on a terminal, it is a curve. With
+    --objective errors, it also contains the fewest wrong entries found for each number.
+
+    Example: boolweave rank votes.csv --plot curve.png
+    """
+    from boolweave import select_rank
+
+    kind = check_output(writing)
+    if plot is not None:
+        check_picture(plot, "--plot")
+        need("matplotlib", "--plot")
+    chosen = check_factor_options(fitting, "posterior") | {"verbose": 0 if writing.quiet else 1}
+    if criterion == "heldout" and chosen["objective"] == "errors":
+        raise ValueError(
+            "--criterion heldout looks for the best prediction and --objective errors for the best "
+            "description: leave one of them out"
+        )
+    zeros = "exact" if criterion == "heldout" else zeros_of(chosen)
+    contents = read_input(source, reading, writing.quiet, zeros=zeros)
+    del chosen["n_components"]
+    ranks = None if max_rank is None else range(1, max_rank + 1)
+    with warnings_as_lines(writing.quiet):
+        found = select_rank(contents.observations, ranks, criterion, **chosen)
+    write_all(
+        lambda: _put_ranks(found, writing, kind),
+        lambda: None if plot is None else save_picture(found.plot(), plot),
+    )
+    stopped = " of those tried before the interruption" if found.interrupted else ""
+    best = f"best{stopped}: {counted(found.best, 'factor')}"
+    print_message(best, writing.quiet or writing.json)
+    end(found.interrupted)
+
+
+def _put_ranks(found: RankSelection, writing: Writing, kind: str) -> None:
+    """Write the table of ranks, JSON, or a curve on a terminal."""
+    import polars as pl
+
+    if in_words(writing):
+        typer.echo("\n".join(_rank_curves(found)))
+        return
+    score, words = SCORES[found.criterion]
+    lines = []
+    for line in found.table():
+        own: dict[str, Any] = {"rank": line["rank"], score: line["score"]}
+        if found.criterion == "heldout":
+            own["standard_error"] = line["error"]
+        own["best"] = line["best"]
+        if found.costs is not None:
+            own["wrong_entries"] = line["missed"] + line["false_ones"]
+            own |= {name: line[name] for name in ("missed", "false_ones", "cost")}
+        lines.append(own)
+    answer = {
+        "best": int(found.best),
+        "criterion": found.criterion,
+        "score": words,
+        "ranks": lines,
+        "interrupted": found.interrupted,
+    }
+    put_table(writing, kind, pl.DataFrame(lines), answer)
+
+
+def _rank_curves(found: RankSelection) -> list[str]:
+    """Draw charts of the score, and of the wrong entries if they are known."""
+    from boolweave.plot import text_curve
+
+    lines = text_curve(found.ranks, found.scores, found.best, SCORES[found.criterion][1], "factors")
+    if found.costs is not None:
+        title = "fewest errors found, lower is better"
+        lines += ["", *text_curve(found.ranks, found.costs, found.best, title, "factors", "chosen")]
+    return lines
+
+
+# Time limit of a fit in seconds, unless --max-time sets another.
+DEFAULT_MAX_TIME = 20.0
+
+
+def explore(
+    source: Source,
+    *,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the page; 0 means any free port.")
+    ] = 0,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Whether to open the page in a browser.")
+    ] = True,
+    quiet: Quiet = False,
+    reading: ReadingOptions,
+    fitting: Fitting,
+) -> None:
+    """View the factors of a table in the browser, and try other numbers of factors.
+
+    The page is the one that factorize --report writes, with a slider for the number of factors. It
+    is served to this computer only, and its address, which is printed, contains a secret token.
+    Ctrl-C stops the server. A fit ends after 20 seconds with the best factors so far, unless
+    --max-time sets another limit.
+
+    Example: boolweave explore votes.csv
+    """
+    from dataclasses import replace
+
+    need("jinja2", "a report")
+    if fitting.checkpoint is not None:
+        raise ValueError("explore fits repeatedly: leave out --checkpoint")
+    max_time = DEFAULT_MAX_TIME if fitting.max_time is None else fitting.max_time
+    fitting = replace(fitting, max_time=max_time)
+    chosen = check_factor_options(fitting, "errors")
+    contents = read_input(
+        source, reading, quiet, max_memory=fitting.max_memory, zeros=zeros_of(chosen)
+    )
+    seen = contents.observations
+    first = fit_factors(seen, fitting, quiet, HERE, "errors")
+    end(first.interrupted_)
+    parameters = {**first.get_params(deep=False), "verbose": 0}
+
+    def fit(n_components: int) -> BooleanMatrixFactorization:
+        return type(first)(**{**parameters, "n_components": n_components}).fit(seen)
+
+    from boolweave.report.serving import Explorer, Server
+
+    title = Path(contents.name).name
+    server = Server(Explorer(first, fit, max_time, title), port)
+    typer.echo(server.url)
+    print_message("press Ctrl-C to stop the server", quiet)
+    if browser:
+        import webbrowser
+
+        webbrowser.open(server.url)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        print_message("stopped", quiet)
+        end_at_once(0)  # even if a fit is running

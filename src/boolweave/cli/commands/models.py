@@ -34,7 +34,7 @@ from boolweave.cli.output import (
     put_json,
     put_table,
 )
-from boolweave.cli.words import nouns_of
+from boolweave.cli.results import nouns_of
 from boolweave.runtime.progress import counted
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from boolweave.cli.common import Model
-    from boolweave.cli.words import Nouns
-    from boolweave.completion.answers.explanation import CompletionExplanation
+    from boolweave.cli.results import Nouns
+    from boolweave.completion.answers.explaining import CompletionExplanation
     from boolweave.data.observed import ObservedEntries
+    from boolweave.facts import HeldOut
     from boolweave.recommend import Explanation, Recommendations
-    from boolweave.report.held_out import HeldOut
 
 
 def predict(
@@ -137,10 +137,8 @@ def transform(
     values = np.asarray(fitted.transform(seen))
     names = [str(name) for name in fitted.get_feature_names_out()]
     empty = np.empty((0,), dtype=np.int64)
-    lines = Observations.from_triples(
-        empty, empty, empty, shape=values.shape,
-        row_labels=row_names(seen), column_labels=names,
-    )  # fmt: skip
+    labels: dict[str, Any] = {"row_labels": row_names(seen), "column_labels": names}
+    lines = Observations.from_triples(empty, empty, empty, shape=values.shape, **labels)
     values = values if values.dtype == np.uint8 else values.round(6)
     put_answer(
         writing,

@@ -1,6 +1,6 @@
-"""Answers of a fitted ensemble: whole rows, explanations, new rows, files.
+"""Answers of a fitted ensemble: explanations, new rows, files.
 
 Everything works on an `Ensemble` and the `Observations` to which it was fitted, and changes
-neither. Fitting does not belong here, nor do the predictions of a single member
-(`completion.member`). Start reading in `dense`, then `explaining`.
+neither. Fitting does not belong here, nor do predictions (`completion.ensemble`). Start reading in
+`explaining`.
 """

@@ -15,41 +15,42 @@ probability is nearest to that of its family.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
 
-from boolweave.completion.answers.dense import row_pieces
-from boolweave.completion.answers.explanation import (
-    Alike,
-    CompletionExplanation,
-    ExplanationPart,
-    FactorPart,
-    Kind,
+from boolweave.completion.ensemble import (
+    Ensemble,
+    Family,
+    LayerFactors,
+    Member,
+    PlainBoolean,
+    chance_of_one,
+    limited_log_odds,
 )
-from boolweave.completion.ensemble import limited_log_odds
-from boolweave.completion.member import moments
+from boolweave.completion.table import Pattern
+from boolweave.data.frames import Frame, html_table
 from boolweave.data.labels import name_of, one_pair
+from boolweave.data.observations import Observations
 from boolweave.model.odds import sigmoid
-from boolweave.recommend import NAMES_IN_SENTENCE, largest, percent, some_names
-from boolweave.recommend.words import NEUTRAL, evidence, evidence_in_words
+from boolweave.recommend import (
+    NAMES_IN_SENTENCE,
+    NEUTRAL,
+    Words,
+    evidence,
+    evidence_in_words,
+    largest,
+    percent,
+    some_names,
+)
+from boolweave.runtime.types import Doubles, Integers
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from boolweave.completion.chain import Member
-    from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean
-    from boolweave.completion.features import Pattern
-    from boolweave.data.observations import Observations
-    from boolweave.recommend import Words
-    from boolweave.runtime.types import Integers
-
-    Doubles = NDArray[np.float64]
-    Axis = Literal["row", "column"]
+Axis = Literal["row", "column"]
 
 # Number of points of the Gauss-Legendre rule on the way from 0 to the parts.
 N_POINTS = 24
@@ -102,9 +103,13 @@ class Explainer:
     """
 
     def __init__(
-        self, ensemble: Ensemble, observations: Observations, trained: Ensemble | None = None,
-        words: Words = NEUTRAL, fitted_to: Observations | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        ensemble: Ensemble,
+        observations: Observations,
+        trained: Ensemble | None = None,
+        words: Words = NEUTRAL,
+        fitted_to: Observations | None = None,
+    ) -> None:
         if observations.shape != ensemble.shape:
             raise ValueError(
                 f"expected observations of the shape of the ensemble, {ensemble.shape}, but got "
@@ -176,7 +181,7 @@ class Explainer:
 
     def predict_rows(self, rows: NDArray[np.intp]) -> Iterator[tuple[slice, Doubles]]:
         """Yield P(o = 1) of rows at all columns, some rows at a time."""
-        return row_pieces(self.ensemble, rows)
+        return self.ensemble.row_pieces(rows)
 
     # ------------------------------------------------------------ names and entries
 
@@ -271,19 +276,19 @@ class Explainer:
         member = family.members[int(np.argmin(np.abs(by_member - by_member.mean())))]
         factors: list[FactorPart] = []
         for j, layer in enumerate(member.layers):
-            factors += self._factors(layer.rows, layer.columns, m, n, j + 1, layer.strength > 0)
+            factors += self._factors(layer, (m, n), j + 1, layer.strength > 0)
         return self._with_factors("layers", i + 1, share, factors)
 
     def _plain(self, plain: PlainBoolean, m: int, n: int) -> ExplanationPart:
         odds = limited_log_odds(plain.probabilities(np.array([m]), np.array([n])))[0]
         odds -= _average_odds(self.trained.plain or plain)
-        factors = self._factors(plain.rows, plain.columns, m, n, 0, True)
+        factors = self._factors(plain, (m, n), 0, True)
         return self._with_factors("boolean", 0, plain.weight * float(odds), factors)
 
     def _factors(
-        self, rows: NDArray[np.float32], columns: NDArray[np.float32], m: int, n: int,
-        layer: int, raises: bool,
-    ) -> list[FactorPart]:  # fmt: skip
+        self, model: LayerFactors | PlainBoolean, pair: tuple[int, int], layer: int, raises: bool
+    ) -> list[FactorPart]:
+        (m, n), rows, columns = pair, model.rows, model.columns
         both = rows[m].astype(np.float64) * columns[:, n]
         found = []
         for k in np.flatnonzero(both >= BELONGS):
@@ -295,12 +300,9 @@ class Explainer:
                 f"{group}: {{{some_names(names, n_rows)}}} × {{{some_names(others, n_columns)}}}, "
                 f"which makes ones {'more' if raises else 'less'} probable"
             )
-            found.append(
-                FactorPart(
-                    layer, int(k) + 1, float(both[k]), raises, names, others, n_rows, n_columns,
-                    sentence, self._evidence(columns[k], m, n, group),
-                )
-            )  # fmt: skip
+            members = names, others, n_rows, n_columns
+            words = sentence, self._evidence(columns[k], m, n, group)
+            found.append(FactorPart(layer, int(k) + 1, float(both[k]), raises, *members, *words))
         return found
 
     def _evidence(self, chances: NDArray[np.float32], m: int, n: int, group: str) -> str:
@@ -328,21 +330,18 @@ class Explainer:
 
 
 def _shares(
-    family: Family, averages: list[Averages], m: int, n: int, cut: int,
-    pattern: Pattern | None = None,
-) -> Shares:  # fmt: skip
+    family: Family, averages: list[Averages], m: int, n: int, cut: int, pattern: Pattern | None
+) -> Shares:
     """The parts of a family; they add up to its log-odds.
 
     With members i, their sums s_i = Σ parts, standard deviations d_i and t_i = s_i / d_i, and all
     parts multiplied by α, L(α) = logit P(α), P = mean of Φ(α t_i). A part x of member i has the
     share x / d_i · ∫ φ(α t_i) / (members · P (1 − P)) dα from 0 to 1; all shares add up to L(1).
     """
-    from scipy.special import ndtr
-
     at = np.array([m]), np.array([n])
     parts, deviations = [], []
     for member, average in zip(family.members, averages, strict=True):
-        mean, variance = moments(member, *at)
+        mean, variance = member.moments(*at)
         u, v = member.rows[m].astype(np.float64), member.columns[n].astype(np.float64)
         base = average.row @ average.column - average.row[-1] * average.column[-1]
         directions = u[:-1] @ v[:-1] - base
@@ -386,8 +385,7 @@ def _averages(member: Member) -> Averages:
     layers = []
     for layer in member.layers:
         both = layer.rows.mean(axis=0, dtype=np.float64) * layer.columns.mean(axis=1)
-        chance = 1 - np.prod(1 - both)
-        layers.append(float(layer.strength * (2 * chance - 1)))
+        layers.append(float(layer.strength * (2 * chance_of_one(both) - 1)))
     row, column = (lines.mean(axis=0, dtype=np.float64) for lines in (member.rows, member.columns))
     return Averages(row, column, tuple(layers))
 
@@ -427,3 +425,177 @@ def _offset(share: float, name: str, axis: Axis, n_entries: int) -> str:
 
 def _with_value(alike: Alike) -> str:
     return alike.name if alike.observed is None else f"{alike.name} ({alike.observed})"
+
+
+Kind = Literal["base", "row", "column", "pattern", "directions", "layers", "boolean"]
+
+
+@dataclass(frozen=True)
+class Alike:
+    """A row or a column that is similar to another one.
+
+    Attributes
+    ----------
+    name : str
+    likeness : float
+        From −1 to 1: the correlation of the contributions of directions to both, averaged over
+        members.
+    observed : int or None
+        The observed value: for a row in the same column, for a column in the same row.
+    """
+
+    name: str
+    likeness: float
+    observed: int | None
+
+
+@dataclass(frozen=True)
+class FactorPart:
+    """A Boolean factor that both the row and the column belong to.
+
+    Attributes
+    ----------
+    layer : int
+        Number of the layer, from 1; 0 in the plain Boolean model.
+    factor : int
+        Number of the factor in the layer, from 1.
+    probability : float
+        The probability that both belong to the factor.
+    raises : bool
+        Whether the factor makes a one more probable or less probable.
+    rows, columns : tuples of str
+        Names of some members, the most certain first.
+    n_rows, n_columns : int
+        Numbers of members.
+    sentence : str
+    evidence : str
+        A sentence about the observed values of the row in the other columns of the factor.
+    """
+
+    layer: int
+    factor: int
+    probability: float
+    raises: bool
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    n_rows: int
+    n_columns: int
+    sentence: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class ExplanationPart:
+    """One contribution to the log-odds of a pair.
+
+    Attributes
+    ----------
+    kind : {"base", "row", "column", "pattern", "directions", "layers", "boolean"}
+        "base" is the value for an average row and column; "pattern" is what follows from which
+        entries were observed, whatever their values; "boolean" is the plain Boolean model.
+    family : int
+        Number of the family of models, from 1; 0 if the part does not belong to a single family.
+    log_odds : float
+        The contribution to the log-odds.
+    factors : tuple of FactorPart
+        For layers and the plain Boolean model: the factors that have both the row and the column.
+    rows, columns : tuples of Alike
+        For directions: the most similar rows that have an entry in the column, and the most similar
+        columns that have an entry in the row.
+    sentence : str
+    """
+
+    kind: Kind
+    family: int
+    log_odds: float
+    factors: tuple[FactorPart, ...] = ()
+    rows: tuple[Alike, ...] = ()
+    columns: tuple[Alike, ...] = ()
+    sentence: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class CompletionExplanation:
+    """The log-odds of a pair as a sum of parts.
+
+    All fields are plain data, so that ``dataclasses.asdict`` can be written as JSON.
+
+    Attributes
+    ----------
+    row, column : str
+        Names of the row and the column.
+    value : int
+        The more probable value, 0 or 1.
+    probability : float
+        P(o = 1), the probability that a 1 would be observed.
+    log_odds : float
+        log P(o = 1) / P(o = 0), the sum of the parts.
+    observed : int or None
+        The observed value, if there is one.
+    parts : tuple of ExplanationPart
+        The base first, then row and column, perhaps the pattern, then each family.
+    notes : tuple of str
+        Notes about a row or a column without entries.
+    sentence : str
+        The whole explanation in one line.
+    """
+
+    row: str
+    column: str
+    value: int
+    probability: float
+    log_odds: float
+    observed: int | None
+    parts: tuple[ExplanationPart, ...]
+    notes: tuple[str, ...]
+    sentence: str
+    _frame: ClassVar[Frame] = Frame("polars")
+
+    def __repr__(self) -> str:
+        parts = " ".join(f"{part.log_odds:+.2f} {part.kind}" for part in self.parts)
+        return (
+            f"CompletionExplanation({self.row}, {self.column}: P(1) = {self.probability:.2f}, "
+            f"log-odds {self.log_odds:+.2f} = {parts})"
+        )
+
+    @property
+    def table(self) -> Any:
+        """A table with one line for each part: part, log_odds, because.
+
+        It belongs to the library of the fitted table, or to polars.
+        """
+        return self._frame.table(self._lines())
+
+    def _lines(self) -> dict[str, Any]:
+        return {
+            "part": [part.kind for part in self.parts],
+            "log_odds": np.array([part.log_odds for part in self.parts]),
+            "because": [part.sentence.partition(": ")[2] for part in self.parts],
+        }
+
+    def _repr_html_(self) -> str:
+        lines = [
+            [kind, f"{odds:+.2f}", why]
+            for kind, odds, why in zip(*self._lines().values(), strict=True)
+        ]
+        notes = "".join(f"; {note}" for note in self.notes)
+        return html_table(["part", "log-odds", "because"], lines, self.sentences()[0] + notes)
+
+    def sentences(self) -> tuple[str, ...]:
+        """One sentence each for the probability, each part and each note."""
+        return (
+            f"{self.row}, {self.column}: 1 with a probability of {percent(self.probability)}, "
+            f"log-odds {self.log_odds:+.2f}",
+            *(part.sentence for part in self.parts),
+            *self.notes,
+        )
+
+    def reason(self) -> str:
+        """The strongest reason, in one line, for a one in this column rather than in others."""
+        own = [part for part in self.parts if part.kind not in ("base", "row")]
+        best = max(own, key=lambda part: part.log_odds)
+        if best.log_odds > 0 and best.factors and best.factors[0].raises:
+            return f"because {best.factors[0].evidence}"
+        if best.log_odds > 0:
+            return f"because {best.sentence.partition(': ')[2]}"
+        return "because there is little evidence against it"

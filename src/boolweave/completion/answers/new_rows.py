@@ -9,30 +9,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boolweave.completion.chain import SLOPES
+from boolweave.completion.ensemble import Ensemble, Member, PlainBoolean
 from boolweave.completion.kernels.drawing import Lines, Link, Prior, lines_of
 from boolweave.completion.kernels.folding import FixedColumns, FoldedRows, fold_rows
 from boolweave.completion.layers import LEAST_PRIOR, LOGS
-from boolweave.completion.table import make_features
+from boolweave.completion.table import Features, make_features
 from boolweave.data.observations import Observations
-from boolweave.engine import fold_in
+from boolweave.engine import prediction
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
 from boolweave.model.odds import log_odds, sigmoid
 from boolweave.runtime.threads import run_all, threads
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from boolweave.completion.chain import Member
-    from boolweave.completion.ensemble import Ensemble, PlainBoolean
-    from boolweave.completion.table import Features
-
-    Doubles = NDArray[np.float64]
+from boolweave.runtime.types import Doubles
 
 # Number of rounds of Newton's method and of messages.
 N_ROUNDS = 3
@@ -57,8 +50,8 @@ class FoldIn:
     >>> import numpy as np
     >>> from boolweave import Observations
     >>> from boolweave.completion.answers.new_rows import FoldIn
-    >>> from boolweave.completion.chain import Chain, Structure
-    >>> from boolweave.completion.ensemble import Ensemble, Family
+    >>> from boolweave.completion.chain import Chain
+    >>> from boolweave.completion.ensemble import Ensemble, Family, Structure
     >>> from boolweave.completion.table import Table
     >>> nan = np.nan
     >>> table = Table.of(Observations.from_data([[1, 1, 0], [1, nan, 0], [0, 1, nan], [1, 1, 0]]))
@@ -173,8 +166,8 @@ class FoldIn:
             row_prior=sigmoid(_prior_of(plain.rows)),
             product="or" if plain.product == "or" else "xor",
         )
-        fixed = fold_in.FixedColumns(model, log_odds(plain.columns[:, columns]), marginal=True)
-        return sigmoid(fold_in.fold_in(seen, fixed, self.n_jobs)[1]).astype(np.float32)
+        fixed = prediction.FixedColumns(model, log_odds(plain.columns[:, columns]), marginal=True)
+        return sigmoid(prediction.fold_in(seen, fixed, self.n_jobs)[1]).astype(np.float32)
 
 
 def _prior_of(rows: NDArray[np.float32]) -> Doubles:
@@ -184,9 +177,13 @@ def _prior_of(rows: NDArray[np.float32]) -> Doubles:
 
 
 def _with_rows(
-    member: Member, factor_prior: Doubles, lines: Lines, columns: NDArray[np.intp],
-    features: Features, cuts: Doubles,
-) -> Member:  # fmt: skip
+    member: Member,
+    factor_prior: Doubles,
+    lines: Lines,
+    columns: NDArray[np.intp],
+    features: Features,
+    cuts: Doubles,
+) -> Member:
     """A member with new rows instead of its own."""
     coefficients, variance = member.priors[:2]
     n_rows, D = features.here.shape[0], len(variance)
@@ -194,10 +191,9 @@ def _with_rows(
     chance = np.zeros((len(columns), n_layers, n_factors), dtype=np.float32)
     for i, layer in enumerate(member.layers):
         chance[:, i] = layer.columns[:, columns].T
-    fixed = FixedColumns(
-        member.columns[columns], member.column_variance[columns], chance,
-        np.array([layer.strength for layer in member.layers], dtype=np.float64),
-    )  # fmt: skip
+    strengths = np.array([layer.strength for layer in member.layers], dtype=np.float64)
+    known = member.columns[columns], member.column_variance[columns]
+    fixed = FixedColumns(*known, chance, strengths)
     found = FoldedRows(
         np.empty((n_rows, D)), np.empty((n_rows, D)), np.empty((n_rows, n_layers, n_factors))
     )

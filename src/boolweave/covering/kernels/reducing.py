@@ -17,14 +17,15 @@ B and whose column is allowed by all of A; and e forces a clique if all rows of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import (
+from boolweave.engine.kernels.bits import (
     ONE,
     ZERO,
+    Words,
     clear,
     contains,
     copy,
@@ -33,14 +34,10 @@ from boolweave.search.kernels.bits import (
     lowest,
     members,
 )
+from boolweave.engine.kernels.jit import njit
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from boolweave.search.kernels.bits import Words
-
-    Indices = NDArray[np.int64]
-
+Indices = NDArray[np.int64]
+Flag = NDArray[np.bool_]  # (1,): another thread sets it to make a loop end
 
 # Reading a word by its index takes as long as reading this many consecutive words.
 SPARSE = 4
@@ -244,9 +241,11 @@ def _remove(
 @njit(cache=True, nogil=True)
 def reduce(
     allowed: Allowed, active: Words, ones: Ones, order: Indices, memory: Span, found: Reduction,
-    most_words: int,
+    most_words: int, stop: Flag,
 ) -> None:  # fmt: skip
     """Apply both rules until nothing changes, or until `most_words` words have been read.
+
+    It also ends when another thread sets `stop[0]`.
 
     `active` (M, words of N) holds the ones that must be covered; afterwards, those that remain. The
     `order` (E,) in which the ones are examined affects only the time.
@@ -269,7 +268,7 @@ def reduce(
             now += 1
             examined[e] = now
             n_words += span(allowed, active, row, column, memory)
-            if n_words > most_words:
+            if n_words > most_words or stop[0]:
                 return
             intersect(allowed.columns, memory.columns, memory.all_rows, memory.nonzero)
             forced = is_subset(memory.rows, memory.all_rows)

@@ -3,57 +3,53 @@
 Another back end keeps the messages of ones, as small integers or floats. Zeros send one number to
 each variable (`collective`), which is a field for that back end. Zeros that the decoded factors
 cover are the exception, because another factor costs nothing there. They are few in a good answer;
-a list of them, made again every few iterations, has messages of its own (`listed`).
+a list of them, made again every few iterations, has messages of its own (`listed`). At the end
+stands the search for first factors: patterns that two rows have in common.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Protocol
 from weakref import ref
 
 import numpy as np
+from numpy.typing import NDArray
 
+from boolweave.data.ones import Cells, SparseObservations
 from boolweave.engine.backend import (
     AnyBackend,
+    Backend,
     Beliefs,
+    InitialBeliefs,
     KeptBeliefs,
     Messages,
     Problem,
+    Semiring,
     State,
     check_like,
     no_array,
 )
 from boolweave.engine.floats import FloatBackend
-from boolweave.engine.integer_sums import quantise
-from boolweave.engine.integers import IntegerBackend
+from boolweave.engine.integers import IntegerBackend, Part, Score, quantise
 from boolweave.engine.zeros.collective import (
     FINE,
     STEPS,
     Scale,
     Side,
+    Steps,
     Sums,
     quantised,
     renew_sums,
 )
 from boolweave.engine.zeros.listed import Listed, ListedSums, most_listed
 from boolweave.engine.zeros.tiles import Tiles
-from boolweave.engine.zeros.wide import wide_start
+from boolweave.model.model import Model, differ_by_factor
+from boolweave.runtime.storage import Memory
 from boolweave.runtime.threads import pool_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from boolweave.data.ones import Cells, SparseObservations
-    from boolweave.engine.backend import Semiring
-    from boolweave.engine.field import Field
-    from boolweave.engine.integer_sums import Score
-    from boolweave.engine.integers import Part
-    from boolweave.engine.zeros.collective import Steps
-    from boolweave.model.model import Model
-    from boolweave.runtime.storage import Memory
-    from boolweave.runtime.types import Array, Floats
+from boolweave.runtime.types import Array, Floats, Integers
 
 # Number of iterations after which a new list of covered zeros is made.
 REFRESH = 5
@@ -79,6 +75,11 @@ class SparseProblem(Problem):
         """The steps of beliefs, with their tables, which are made once."""
         return self._scales.setdefault(semiring, Scale(self.strength, semiring))
 
+    def mean_evidence(self, observations: SparseObservations) -> float:
+        """Mean evidence |L| of an observed entry."""
+        share = observations.share_of_ones
+        return share * self.of_one + (1 - share) * self.strength
+
 
 @dataclass(eq=False)
 class SparseMessages(Messages):
@@ -93,7 +94,7 @@ class SparseMessages(Messages):
 
     def __post_init__(self) -> None:
         # Derived from these: what zeros and a field add to beliefs, and the beliefs in a problem.
-        self.field: tuple[Field | None, ZeroField] | None = None
+        self.field: tuple[InitialBeliefs | None, ZeroField] | None = None
         self.current: tuple[ref[SparseProblem], Beliefs] | None = None
         # Arrays that may be overwritten.
         self.spare: ZeroField | None = None
@@ -171,6 +172,13 @@ class SparseBackend:
         # the last score: problem, messages, iteration; and the number of covered zeros
         self._scored: tuple[ref[Problem], ref[Messages], int, int] | None = None
 
+    @staticmethod
+    def n_bytes(shape: tuple[int, int], n_ones: int, n_factors: int) -> int:
+        """Number of bytes in addition to those of the back end of ones."""
+        rows, columns = shape
+        of_variables = (29 * (rows + columns) + 4 * columns) * n_factors
+        return of_variables + 8 * n_ones + 24 * n_factors * min(n_ones, most_listed(n_factors))
+
     def reduce(self, array: Array) -> Array:
         """The sum of an array over all parts of the matrix."""
         return array if self.part is None else self.part.reduce(array)
@@ -195,15 +203,15 @@ class SparseBackend:
         """Make neutral messages; first beliefs come from ones drawn at random."""
         return self.start(problem, wide_start(self, problem, random))
 
-    def start(self, problem: SparseProblem, field: Field | None = None) -> State:
+    def start(self, problem: SparseProblem, field: InitialBeliefs | None = None) -> State:
         """Make neutral messages; beliefs are the priors and the field."""
-        (M, N), K = problem.shape, problem.n_components
+        shape, K = problem.shape, problem.n_components
         inner = self.ones.start(problem.of_ones, None)
         assert inner.messages is not None
-        messages = SparseMessages(
-            inner.messages, np.zeros((M, K), np.float32), np.zeros((N, K), np.float32),
-            quantised(M, K, "max-sum"), quantised(N, K, "max-sum"), Listed.none(M, K),
-        )  # fmt: skip
+        rows, columns = (np.zeros((n, K), np.float32) for n in shape)
+        row_steps, column_steps = (quantised(n, K, "max-sum") for n in shape)
+        listed = Listed.none(shape[0], K)
+        messages = SparseMessages(inner.messages, rows, columns, row_steps, column_steps, listed)
         return State(messages, field=field)
 
     def to_sum_product(self, problem: SparseProblem, state: State) -> State:
@@ -212,10 +220,8 @@ class SparseBackend:
         inner = self.ones.to_sum_product(problem.of_ones, self._inner(state))
         assert inner.messages is not None
         row_steps, column_steps = (quantised(n, K, "sum-product") for n in problem.shape)
-        after = SparseMessages(
-            inner.messages, before.rows, before.columns, row_steps, column_steps,
-            before.listed.to_sum_product(K),
-        )  # fmt: skip
+        sums, listed = (before.rows, before.columns), before.listed.to_sum_product(K)
+        after = SparseMessages(inner.messages, *sums, row_steps, column_steps, listed)
         return replace(state, messages=after, semiring="sum-product")
 
     def to_floats(
@@ -309,7 +315,7 @@ class SparseBackend:
 
     def mean_evidence(self, problem: SparseProblem) -> float:
         """Mean evidence |L| of an observed entry."""
-        return mean_evidence(problem, self.observations)
+        return problem.mean_evidence(self.observations)
 
     # ------------------------------------------------------------ one iteration
 
@@ -323,9 +329,7 @@ class SparseBackend:
         after = messages.spare or _field_like(messages)
         change = self._renew_sums(problem, state, before, damping, left, after)
         sums = self._listed_sums([messages.listed], after.rows)
-        moved, of_zeros = messages.listed.step(
-            problem.strength, state.semiring, damping, before, sums, self.pool
-        )
+        moved, of_zeros = messages.listed.step(problem.strength, damping, before, sums)
         sums.finish(after.columns.T, self.reduce)
         inner = self._inner(state, replace(now, after=after))
         if isinstance(self.ones, IntegerBackend):
@@ -344,7 +348,7 @@ class SparseBackend:
 
     def _renew_sums(
         self, problem: SparseProblem, state: State, before: Beliefs, damping: float,
-        left: Field | None, after: ZeroField,
+        left: InitialBeliefs | None, after: ZeroField,
     ) -> float:  # fmt: skip
         """Damp the sums of zeros towards those that follow from these beliefs.
 
@@ -352,13 +356,13 @@ class SparseBackend:
         what a variable sends to zeros: in max-sum relative to λ, in sum-product in log-odds.
         """
         messages, scale, pool = messages_of(state), problem.scale(state.semiring), self.pool
-        seen, listed = self.observations, messages.listed
+        observations, listed = self.observations, messages.listed
         rows, change = Side.of(scale, before.rows, messages.row_steps, pool)
         columns, more = Side.of(scale, before.columns.T, messages.column_steps, pool)
         sums = Sums(messages.rows, messages.columns, after.rows, after.columns.T)
         self._scratch = renew_sums(
-            scale, rows, columns, [seen.ones, seen.holes, listed.cells],
-            [self.ones_by_column, self.holes_by_column, listed.by_columns(seen.n_columns)],
+            scale, rows, columns, [observations.ones, observations.holes, listed.cells],
+            [self.ones_by_column, self.holes_by_column, listed.by_columns(observations.n_columns)],
             damping, sums, pool, left, self.reduce, self._scratch,
         )  # fmt: skip
         return max(change, more) / (STEPS if state.semiring == "max-sum" else FINE)
@@ -369,22 +373,23 @@ class SparseBackend:
         Zeros that join the list no longer count among the other zeros of their rows, and vice
         versa; the sum of all messages stays the same.
         """
-        messages, semiring = messages_of(state), state.semiring
-        how = {} if self.part is None else {"count_before": self.part.count_before}
+        messages = messages_of(state)
+        options = {} if self.part is None else {"count_before": self.part.count_before}
         tiles, most = self._tiles(problem, state), most_listed(problem.n_components)
-        cells = tiles.covered_zeros(self.observations, most, **how)
+        cells = tiles.covered_zeros(self.observations, most, **options)
         listed = messages.listed.replaced(
-            cells, problem.strength, semiring, before, self.pool, messages.spare_list
+            cells, problem.strength, before, self.pool, messages.spare_list
         )
         sums = self._listed_sums([messages.listed, listed], messages.rows)
-        messages.listed.add(sums, semiring, 1, self.pool)
-        listed.add(sums, semiring, -1, self.pool)
+        messages.listed.add(sums)
+        listed.add(sums, -1)
         sums.finish(messages.columns, self.reduce)
         messages.listed, messages.spare_list = listed, messages.listed
 
     def _listed_sums(self, lists: list[Listed], rows: Floats) -> ListedSums:
         """Sums for listed zeros; for all columns if other workers have other lists."""
-        return ListedSums.of(lists, rows, self.observations.n_columns, self.part is not None)
+        everywhere = self.part is not None
+        return ListedSums.of(lists, rows, self.observations.n_columns, everywhere, self.pool)
 
     # ------------------------------------------------------------ the state of the back end of ones
 
@@ -398,7 +403,7 @@ class SparseBackend:
             _add_field(messages.rows, of_rows, field.rows)
             _add_field(messages.columns.T, of_columns, field.columns)
             sums = self._listed_sums([messages.listed], field.rows)
-            messages.listed.add(sums, state.semiring, 1, self.pool)
+            messages.listed.add(sums)
             sums.finish(field.columns.T, self.reduce)
             messages.field = state.field, field
         return messages.field[1]
@@ -411,7 +416,7 @@ class SparseBackend:
 
 
 def sparse_problem(
-    seen: SparseObservations, model: Model, of_ones: Callable[[Model], Problem]
+    observations: SparseObservations, model: Model, of_ones: Callable[[Model], Problem]
 ) -> SparseProblem:
     """Make the problem of observations and a model; `of_ones` makes that of the ones."""
     if not model.channel.is_uniform or model.product != "or":
@@ -426,21 +431,15 @@ def sparse_problem(
             f"{model.channel}"
         )
     given_zero, _ = model.channel.log_probabilities_by_value()
-    free = (seen.n_observed - seen.n_ones) * float(given_zero[0])
+    free = (observations.n_observed - observations.n_ones) * float(given_zero[0])
     missing = model.channel.missing_given_zero
-    if missing is not None and len(seen.holes):
-        free += len(seen.holes) * float(np.log(np.asarray(missing)))
+    if missing is not None and len(observations.holes):
+        free += len(observations.holes) * float(np.log(np.asarray(missing)))
     inner = of_ones(model)
     return SparseProblem(
-        model, seen.shape, inner.row_prior, inner.column_prior,
+        model, observations.shape, inner.row_prior, inner.column_prior,
         inner.log_probability_of_zeros + free, inner, -of_zero, of_one, free,
     )  # fmt: skip
-
-
-def mean_evidence(problem: SparseProblem, seen: SparseObservations) -> float:
-    """Mean evidence |L| of an observed entry."""
-    share = seen.share_of_ones
-    return share * problem.of_one + (1 - share) * problem.strength
 
 
 def messages_of(state: State) -> SparseMessages:
@@ -466,3 +465,151 @@ def _add_field(sums: Floats, field: Floats | None, out: Floats) -> None:
         np.copyto(out, sums)
     else:
         np.add(sums, field, out=out)
+
+
+# ---------------------------------------------------------------- first factors
+
+# Number of pairs of rows that are tried for a pattern, and the minimum fraction of a pattern that a
+# row of it has.
+TRIED = 8
+MOST = 0.7
+
+# Log-odds of first beliefs, and those below which they are dropped.
+FIRST = 8.0
+LEAST = 0.01
+
+
+def first_beliefs(
+    observations: SparseObservations, by_column: Cells, n_factors: int, random: np.random.Generator
+) -> InitialBeliefs:
+    """First beliefs of a number of factors, from patterns that two rows have in common.
+
+    A random factor would cover hardly any ones of a large matrix. Therefore a factor begins at a
+    one that no previous factor explains. The columns that its row shares with another row that has
+    a one in the same column are a pattern, and the rows with most of the pattern belong to it. A
+    few such pairs of rows are tried, and the pattern with most unexplained ones is used.
+
+    Parameters
+    ----------
+    observations : SparseObservations, (M, N)
+    by_column : Cells
+        Its ones by columns.
+    n_factors : int
+    random : numpy Generator
+    """
+    M, N = observations.shape
+    rows, columns = np.full((M, n_factors), -FIRST, "f4"), np.full((n_factors, N), -FIRST, "f4")
+    if observations.n_ones:
+        patterns = _Patterns(observations.ones, by_column, M, N)
+        for k in range(n_factors):
+            inside, pattern = patterns.next(random)
+            rows[inside, k], columns[k, pattern] = FIRST, FIRST
+    return InitialBeliefs.of_log_odds(rows, columns, LEAST)
+
+
+@dataclass(eq=False)
+class _Patterns:
+    """The ones of a matrix, and which of them no pattern explains so far."""
+
+    ones: Cells
+    by_column: Cells
+    n_rows: int
+    n_columns: int
+    left: NDArray[np.bool_] = field(init=False)  # (ones,)
+
+    def __post_init__(self) -> None:
+        self.left = np.ones(len(self.ones), dtype=bool)
+
+    def next(self, random: np.random.Generator) -> tuple[Integers, Integers]:
+        """Rows and columns of the best of a few patterns, whose ones are explained from now on."""
+        candidates = np.flatnonzero(self.left)
+        if not len(candidates):
+            candidates = np.arange(len(self.ones))
+        best = -np.inf
+        for _ in range(TRIED):
+            one = int(candidates[random.integers(len(candidates))])
+            rows, columns, hits = self._tile(one, random)
+            new = int(self.left[hits].sum())
+            gain = new - (len(rows) * len(columns) - len(hits))
+            if gain > best:
+                best, found, explained = gain, (rows, columns), hits
+        self.left[explained] = False
+        return found
+
+    def _tile(self, one: int, random: np.random.Generator) -> tuple[Integers, Integers, Integers]:
+        """Rows, columns and ones of a pattern that begins at a one."""
+        m = int(np.searchsorted(self.ones.indptr, one, "right")) - 1
+        others = _of(self.by_column, int(self.ones.columns[one]))
+        other = int(others[random.integers(len(others))])
+        shared = np.intersect1d(_of(self.ones, m), _of(self.ones, other), assume_unique=True)
+        counts = np.zeros(self.n_rows, dtype=np.int32)
+        for n in shared:  # the rows of one column are all different
+            counts[_of(self.by_column, int(n))] += 1
+        rows = np.flatnonzero(counts >= MOST * len(shared))
+        member = np.zeros(self.n_columns, dtype=bool)
+        member[shared] = True
+        starts, lengths = self.ones.indptr[rows], np.diff(self.ones.indptr)[rows]
+        ends = np.cumsum(lengths)
+        at = np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1])
+        return rows, shared, at[member[self.ones.columns[at]]]
+
+
+def _of(cells: Cells, m: int) -> Integers:
+    """The columns of a row; of cells by columns, the rows of a column."""
+    return cells.columns[cells.indptr[m] : cells.indptr[m + 1]]
+
+
+# Number of factors at the beginning for each one that is wanted, number of iterations, and damping.
+WIDTH = 1.5
+ITERATIONS = 20
+DAMPING = 0.4
+
+
+class WideBackend(Backend["SparseProblem"], Protocol):
+    """What a wide start needs, here or on a cluster."""
+
+    observations: SparseObservations
+
+    @property
+    def ones_by_column(self) -> Cells:
+        """The ones by columns."""
+        ...
+
+
+def wide_start(
+    backend: WideBackend, problem: SparseProblem, random: np.random.Generator
+) -> InitialBeliefs:
+    """First beliefs of the wanted number of factors, from a run with more of them.
+
+    A pattern may belong to two factors at once, or to one that another pattern has found already.
+    With as many patterns as factors, some factors would then never be found. Surplus factors become
+    empty, duplicates or parts of others, and explain little that no other factor does.
+    """
+    n_factors, model = problem.n_components, problem.model
+    if n_factors == 1 or differ_by_factor(model.row_prior, model.column_prior):
+        return first_beliefs(backend.observations, backend.ones_by_column, n_factors, random)
+    wide = backend.problem(replace(model, n_components=int(np.ceil(WIDTH * n_factors))))
+    field = first_beliefs(backend.observations, backend.ones_by_column, wide.n_components, random)
+    state = backend.start(wide, field)
+    for _ in range(ITERATIONS):
+        backend.step(wide, state, DAMPING)
+    beliefs = backend.beliefs(wide, state)
+    kept = best_factors(backend, wide, beliefs, n_factors)
+    rows, columns = (
+        np.clip(np.ascontiguousarray(odds), -FIRST, FIRST)
+        for odds in (beliefs.rows[:, kept], beliefs.columns[kept])
+    )
+    return InitialBeliefs.of_log_odds(rows, columns, LEAST)
+
+
+def best_factors(
+    backend: WideBackend, problem: SparseProblem, beliefs: Beliefs, n: int
+) -> NDArray[np.intp]:
+    """Drop the factor that explains least by itself, repeatedly, until n are left."""
+    tiles = Tiles.of_beliefs(beliefs.rows, beliefs.columns)
+    kept = np.ones(problem.n_components, dtype=bool)
+    for _ in range(problem.n_components - n):
+        ones, cells = tiles.alone(backend.observations, kept)
+        worth = problem.of_one * ones - problem.strength * (cells - ones)
+        kept[np.flatnonzero(kept)[np.argmin(worth[kept])]] = False
+    return np.flatnonzero(kept)

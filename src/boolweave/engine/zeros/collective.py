@@ -14,28 +14,21 @@ value of Υ occurs: beliefs are rounded to steps, and one table of F is used for
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boolweave.data.ones import Cells
+from boolweave.engine.backend import InitialBeliefs, Semiring
 from boolweave.engine.kernels.vectors import LANES
 from boolweave.engine.kernels.zeros import collective as kernels
-from boolweave.runtime.threads import MOST_PIECES, pieces, run_all
+from boolweave.runtime.threads import MOST_PIECES, balanced_runs, pieces, run_all
+from boolweave.runtime.types import Array, Floats
 
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
-    from numpy.typing import NDArray
-
-    from boolweave.engine.backend import Semiring
-    from boolweave.engine.field import Field
-    from boolweave.runtime.types import Array, Floats
-
-    Steps = NDArray[np.int8 | np.int16]
+Steps = NDArray[np.int8 | np.int16]
 
 # Max-sum: number of steps in λ; beliefs are clipped to ±λ.
 STEPS = 127
@@ -188,7 +181,7 @@ class Sums:
 def renew_sums(
     scale: Scale, rows: Side, columns: Side, by_rows: Sequence[Cells], by_columns: Sequence[Cells],
     damping: float, sums: Sums,
-    pool: ThreadPoolExecutor | None = None, field: Field | None = None,
+    pool: ThreadPoolExecutor | None = None, field: InitialBeliefs | None = None,
     reduce: Callable[[Array], Array] = lambda array: array, scratch: Array | None = None,
 ) -> Array:  # fmt: skip
     """Damp the sums of the messages of zeros towards those that follow from present beliefs.
@@ -213,10 +206,10 @@ def renew_sums(
         first = None if field is None else field.of_rows(own)
         damped = _damped(scale, table, damping, sums.rows[own], sums.after_rows[own])
         if max_sum:
+            own_scratch = kernels.scratch_for(n_factors, kind)
             kernels.max_sum_to_rows(
-                lists, steps, columns.steps, STEPS, beyond, damped,
-                kernels.scratch_for(n_factors, kind), first,
-            )  # fmt: skip
+                lists, steps, columns.steps, STEPS, beyond, damped, own_scratch, first
+            )
         else:
             to_rows = np.empty((len(steps), n_factors), kind)
             _look_up(scale, lists, steps, columns, to_rows)
@@ -225,10 +218,8 @@ def renew_sums(
     def from_listed(own: slice) -> None:
         lists, steps = _lists_of(by_columns, own), columns.steps[own]
         if max_sum:
-            kernels.add_clipped(
-                lists, steps, rows.steps, STEPS, kernels.scratch_for(n_factors, kind),
-                to_columns[own],
-            )  # fmt: skip
+            own_scratch = kernels.scratch_for(n_factors, kind)
+            kernels.add_clipped(lists, steps, rows.steps, STEPS, own_scratch, to_columns[own])
         else:
             _look_up(scale, lists, steps, rows, to_columns[own])
 
@@ -253,10 +244,8 @@ def renew_sums(
 
 def _pieces_of_cells(cells: Cells, pool: ThreadPoolExecutor | None) -> list[slice]:
     """Runs of columns with about the same number of cells, one thread each at a time."""
-    n_columns, n_cells = len(cells.indptr) - 1, len(cells)
-    n = max(1, min(MOST_PIECES, n_cells // CELLS)) if pool else 1
-    cuts = np.searchsorted(cells.indptr, np.arange(1, n) * (n_cells / n))
-    return [slice(a, b) for a, b in pairwise([0, *cuts.tolist(), n_columns]) if b > a]
+    n = max(1, min(MOST_PIECES, len(cells) // CELLS)) if pool else 1
+    return balanced_runs(cells.indptr, n)
 
 
 def _kind_of_sums(scale: Scale, n_cells: int) -> type[np.signedinteger]:
@@ -267,14 +256,14 @@ def _kind_of_sums(scale: Scale, n_cells: int) -> type[np.signedinteger]:
 
 def _lists_of(lists: Sequence[Cells], own: slice) -> kernels.Lists:
     """The cells of some rows, or columns, for kernels: read-only arrays, all of the same types."""
-    found = []
+    lists_for_kernels = []
     for cells in lists:
         indptr = cells.indptr[own.start : own.stop + 1]
         numbers = cells.columns  # below 2³¹, signed or not
         numbers = numbers.view(np.int32) if numbers.itemsize == 4 else numbers.astype(np.int32)
         indptr.flags.writeable = numbers.flags.writeable = False
-        found.append((indptr, numbers))
-    return tuple(found)
+        lists_for_kernels.append((indptr, numbers))
+    return tuple(lists_for_kernels)
 
 
 def _damped(
@@ -288,12 +277,10 @@ def _damped(
 def _look_up(scale: Scale, lists: kernels.Lists, steps: Steps, others: Side, out: Array) -> None:
     """What listed cells would send to some rows or columns in sum-product, (n, K)."""
     out.fill(0)
+    tables = scale.limits[0], scale.to_zeros, scale.from_zeros
     for indptr, numbers in lists:
         if len(numbers):
-            kernels.add_looked_up(
-                indptr, numbers, steps, others.steps, scale.limits[0], scale.to_zeros,
-                scale.from_zeros, out,
-            )  # fmt: skip
+            kernels.add_looked_up(indptr, numbers, steps, others.steps, *tables, out)
 
 
 def _interpolated(scale: Scale, steps: Steps, table: Array, listed: Array) -> NDArray[np.float64]:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boolweave.data.ones import Cells
+from boolweave.engine.backend import Beliefs, Semiring
 from boolweave.engine.floats import CHUNK, odds_of
 from boolweave.engine.kernels import max_sum, sum_product
 from boolweave.engine.kernels.groups import arrays_apart
 from boolweave.engine.kernels.vectors import LANES
 from boolweave.engine.kernels.zeros import listed as kernels
-from boolweave.runtime.threads import n_threads, run_all
+from boolweave.runtime.threads import balanced_runs, n_threads, run_all
+from boolweave.runtime.types import Array, Floats, Integers
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from concurrent.futures import ThreadPoolExecutor
-
-    from numpy.typing import NDArray
-
-    from boolweave.engine.backend import Beliefs, Semiring
-    from boolweave.runtime.types import Array, Floats, Integers
 # Maximum number of listed zeros, and of their messages to one side. With more covered zeros, the
 # factors are far from a good answer, and a fraction of these zeros, evenly spread, is enough.
 MOST_LISTED = 1 << 20
@@ -47,10 +42,16 @@ class ListedSums:
     touched: NDArray[np.int64]  # (n,) the columns with listed zeros
     numbers: NDArray[np.int64]  # (N,) the position of a column among these
     columns: NDArray[np.int64]  # (n, K), in steps, whose sums are exact in any order
+    pool: ThreadPoolExecutor | None = None
 
     @classmethod
     def of(
-        cls, lists: Sequence[Listed], rows: Floats, n_columns: int, everywhere: bool
+        cls,
+        lists: Sequence[Listed],
+        rows: Floats,
+        n_columns: int,
+        everywhere: bool,
+        pool: ThreadPoolExecutor | None = None,
     ) -> ListedSums:
         """Sums for some lists; those of rows are added to `rows`. `everywhere`: for all columns."""
         touched, numbers = np.arange(n_columns), np.arange(n_columns)
@@ -59,12 +60,12 @@ class ListedSums:
             if len(lists) > 1:
                 touched = np.unique(np.concatenate([listed.touched for listed in lists]))
             numbers[touched] = np.arange(len(touched))
-        return cls(rows, touched, numbers, np.zeros((len(touched), rows.shape[1]), dtype=np.int64))
+        columns = np.zeros((len(touched), rows.shape[1]), dtype=np.int64)
+        return cls(rows, touched, numbers, columns, pool)
 
     def of_all(
-        self, pieces: list[slice], some_rows: Callable[[slice, kernels.Totals], float],
-        pool: ThreadPoolExecutor | None,
-    ) -> float:  # fmt: skip
+        self, pieces: list[slice], some_rows: Callable[[slice, kernels.Totals], float]
+    ) -> float:
         """Call a function for pieces of the rows; every thread has sums of columns of its own.
 
         Returns the largest result of a call.
@@ -75,9 +76,9 @@ class ListedSums:
             totals = kernels.Totals(self.rows, self.numbers, columns)
             return max((some_rows(own, totals) for own in shared), default=0.0)
 
-        n_more = min(n_threads(pool), len(pieces)) - 1
+        n_more = min(n_threads(self.pool), len(pieces)) - 1
         others = [np.zeros_like(self.columns) for _ in range(n_more)]
-        most = max(run_all(pool, one_thread, [self.columns, *others]))
+        most = max(run_all(self.pool, one_thread, [self.columns, *others]))
         for columns in others:
             np.add(self.columns, columns, out=self.columns)
         return most
@@ -105,6 +106,11 @@ class Listed:
 
     def __post_init__(self) -> None:
         self._by_columns: Cells | None = None
+
+    @property
+    def semiring(self) -> Semiring:
+        """The kind of the messages, which their layout shows."""
+        return "max-sum" if self.to_row.ndim == 2 else "sum-product"
 
     @property
     def cells(self) -> Cells:
@@ -165,14 +171,11 @@ class Listed:
         )
         return Listed(self.indptr, self.columns, *sides)
 
-    def add(
-        self, sums: ListedSums, semiring: Semiring, sign: int = 1,
-        pool: ThreadPoolExecutor | None = None,
-    ) -> None:  # fmt: skip
+    def add(self, sums: ListedSums, sign: int = 1) -> None:
         """Add the messages, times a sign, to sums."""
         if not len(self.columns):
             return
-        if semiring == "max-sum":
+        if self.semiring == "max-sum":
             messages = max_sum.Messages(self.to_row, self.to_column)
 
             def some_rows(own: slice, totals: kernels.Totals) -> float:
@@ -182,7 +185,7 @@ class Listed:
                 )
                 return 0.0
 
-            sums.of_all(self._pieces(), some_rows, pool)
+            sums.of_all(self._pieces(), some_rows)
             return
         row_of, column_of = self.cells.rows(), sums.numbers[self.columns]
         to_row, to_column = (sum_product.log_odds(m) for m in (self.to_row, self.to_column))
@@ -192,66 +195,66 @@ class Listed:
             kernels.add_lanes_to_columns(column_of, to_column, sign, k.start, k.stop, sums.columns)
 
         K = sums.rows.shape[1]
-        list(run_all(pool, some_factors, [slice(k, min(K, k + LANES)) for k in range(0, K, LANES)]))
+        vectors = [slice(k, min(K, k + LANES)) for k in range(0, K, LANES)]
+        list(run_all(sums.pool, some_factors, vectors))
 
     def _entries(self, strength: float) -> max_sum.Entries:
         evidence = np.full(len(self.columns), -strength, dtype=np.float32)
         return max_sum.Entries(self.indptr, self.columns.view(np.uint32), evidence)
 
     def step(
-        self, strength: float, semiring: Semiring, damping: float, beliefs: Beliefs,
-        sums: ListedSums, pool: ThreadPoolExecutor | None = None,
-    ) -> tuple[float, float]:  # fmt: skip
+        self, strength: float, damping: float, beliefs: Beliefs, sums: ListedSums
+    ) -> tuple[float, float]:
         """Update the messages, and add the new ones to sums.
 
         Returns the largest change, and the expected number of ones among these zeros.
         """
         if not len(self.columns):
             return 0.0, 0.0
-        if semiring == "max-sum":
-            return self._max_sum(strength, damping, beliefs, sums, pool), 0.0
+        if self.semiring == "max-sum":
+            return self._max_sum(strength, damping, beliefs, sums), 0.0
         odds = max_sum.Sides(odds_of(beliefs.rows), odds_of(beliefs.columns))
         messages = max_sum.Messages(self.to_row, self.to_column)
         n_ones = kernels.count_ones(
             self.indptr, self.columns, odds.rows, odds.columns, *messages, np.exp(-strength)
         )
         unused = max_sum.Sides(np.zeros_like(odds.rows), np.zeros_like(odds.columns))
+        entries = self._entries(strength)
         residual = sum_product.sum_product(
-            False, self._entries(strength), np.float32(damping), odds, messages, unused,
-            np.zeros(2),
-        )  # fmt: skip
-        self.add(sums, semiring, pool=pool)
+            False, entries, np.float32(damping), odds, messages, unused, np.zeros(2)
+        )
+        self.add(sums)
         return float(residual), int(n_ones) / kernels.STEPS
 
     def _max_sum(
-        self, strength: float, damping: float, beliefs: Beliefs, sums: ListedSums,
-        pool: ThreadPoolExecutor | None,
-    ) -> float:  # fmt: skip
+        self, strength: float, damping: float, beliefs: Beliefs, sums: ListedSums
+    ) -> float:
         """`step` for max-sum, some rows at a time."""
         rows, columns = beliefs.rows, np.ascontiguousarray(beliefs.columns.T)
         messages = max_sum.Messages(self.to_row, self.to_column)
 
         def some(own: slice, totals: kernels.Totals) -> float:
             scratch = arrays_apart([(6 * self.to_row.shape[1], np.float32)])[0]
-            return float(
-                kernels.max_sum(
-                    self.indptr, self.columns, own.start, own.stop, rows, columns, messages,
-                    np.float32(strength), np.float32(damping), totals, scratch,
-                )
-            )  # fmt: skip
+            cells, by = (self.indptr, self.columns, own.start, own.stop), np.float32(damping)
+            change = kernels.max_sum(
+                *cells, rows, columns, messages, np.float32(strength), by, totals, scratch
+            )
+            return float(change)
 
-        return sums.of_all(self._pieces(), some, pool)
+        return sums.of_all(self._pieces(), some)
 
     def _pieces(self) -> list[slice]:
         """Runs of rows that a thread processes at a time."""
-        n_rows, n_cells = len(self.indptr) - 1, len(self.columns)
-        cuts = np.searchsorted(self.indptr, np.arange(CELLS, n_cells, CELLS)).tolist()
-        return [slice(a, b) for a, b in pairwise([0, *cuts, n_rows]) if b > a]
+        return balanced_runs(self.indptr, max(1, -(-len(self.columns) // CELLS)))
 
     def replaced(
-        self, cells: Cells, strength: float, semiring: Semiring, beliefs: Beliefs,
-        pool: ThreadPoolExecutor | None = None, spare: Listed | None = None,
-    ) -> Listed:  # fmt: skip
+        self,
+        cells: Cells,
+        strength: float,
+        beliefs: Beliefs,
+        pool: ThreadPoolExecutor | None = None,
+        spare: Listed | None = None,
+    ) -> Listed:
         """Make a list of other cells: old ones keep their messages, new ones start as any zero.
 
         The arrays of `spare`, a list that is no longer needed, may be overwritten.
@@ -263,10 +266,10 @@ class Listed:
         stays = old[at] == new if len(old) else np.zeros(n, dtype=bool)
         before, y = np.where(stays, at, -1), beliefs.columns.T
         spares = (None, None) if spare is None else (spare.to_row, spare.to_column)
-        sides_of_new = (_empty(_shape(n, K, semiring), array) for array in spares)
+        sides_of_new = (_empty(_shape(n, K, self.semiring), array) for array in spares)
         out = Listed(cells.indptr, cells.columns, *sides_of_new)
         sides = (self.to_row, self.to_column), (out.to_row, out.to_column)
-        if semiring == "max-sum":
+        if self.semiring == "max-sum":
             y = np.ascontiguousarray(y)
 
             def some(first: int) -> None:

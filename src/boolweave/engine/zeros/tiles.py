@@ -6,28 +6,22 @@ cells of the matrix.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from boolweave.data.ones import Cells
+from boolweave.data.ones import Cells, SparseObservations
 from boolweave.engine.kernels.zeros import tiles as kernels
 from boolweave.model.odds import sigmoid
 from boolweave.runtime.threads import pieces, run_all
+from boolweave.runtime.types import Floats, Integers
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from concurrent.futures import ThreadPoolExecutor
-    from typing import TypeVar
-
-    from numpy.typing import NDArray
-
-    from boolweave.data.ones import SparseObservations
-    from boolweave.runtime.types import Floats, Integers
-
-    Answer = TypeVar("Answer")
-    Words = NDArray[np.uint64]
+Answer = TypeVar("Answer")
+Words = NDArray[np.uint64]
 
 # Terms with a smaller probability are ignored: even some dozens of them would not make a cell 1.
 NEGLIGIBLE = 0.01
@@ -86,51 +80,53 @@ class Tiles:
             list(self._each(of_some))
         return out
 
-    def counts(self, seen: SparseObservations) -> NDArray[np.int64]:
+    def counts(self, observations: SparseObservations) -> NDArray[np.int64]:
         """Count entries by observed value (first axis) and product (second axis): (2, 2)."""
-        ones = int(self.covered(seen.ones).sum())
-        zeros = self.n_covered_zeros(seen, ones)
-        n_zeros = seen.n_observed - seen.n_ones
-        return np.array([[n_zeros - zeros, zeros], [seen.n_ones - ones, ones]])
+        ones = int(self.covered(observations.ones).sum())
+        zeros = self.n_covered_zeros(observations, ones)
+        n_zeros = observations.n_observed - observations.n_ones
+        return np.array([[n_zeros - zeros, zeros], [observations.n_ones - ones, ones]])
 
-    def n_covered_zeros(self, seen: SparseObservations, n_ones: int | None = None) -> int:
+    def n_covered_zeros(self, observations: SparseObservations, n_ones: int | None = None) -> int:
         """Count the observed zeros that are covered; `n_ones` ones are covered, if it is known."""
         if n_ones is None:
-            n_ones = int(self.covered(seen.ones).sum())
-        return self.n_cells() - n_ones - int(self.covered(seen.holes).sum())
+            n_ones = int(self.covered(observations.ones).sum())
+        return self.n_cells() - n_ones - int(self.covered(observations.holes).sum())
 
     def covered_zeros(
-        self, seen: SparseObservations, most: int,
+        self,
+        observations: SparseObservations,
+        most: int,
         count_before: Callable[[int], tuple[int, int]] = lambda n: (0, n),
-    ) -> Cells:  # fmt: skip
+    ) -> Cells:
         """List the observed zeros that are covered, or some of them, evenly spread, if too many.
 
         `count_before` returns how many there are in the rows above these, and in all rows.
         """
-        n_zeros = self.n_covered_zeros(seen)
+        n_zeros = self.n_covered_zeros(observations)
         n_before, n_all = count_before(n_zeros)
         every = max(1, -(-n_all // max(1, most)))
         n_listed = -(-(n_before + n_zeros) // every) - -(-n_before // every)
-        found = np.empty(n_listed, dtype=seen.ones.columns.dtype)
+        listed_cells = np.empty(n_listed, dtype=observations.ones.columns.dtype)
         per_row = np.zeros(self.shape[0], dtype=np.int64)
-        listed = seen.not_zero
+        listed = observations.not_zero
+        cells = listed.indptr, listed.columns
         kernels.list_covered_zeros(
-            *self._lists, listed.indptr, listed.columns, every, n_before, self._marks(), per_row,
-            found,
-        )  # fmt: skip
+            *self._lists, *cells, every, n_before, self._marks(), per_row, listed_cells
+        )
         indptr = np.concatenate([[0], np.cumsum(per_row)])
-        order = np.lexsort((found, np.repeat(np.arange(self.shape[0]), per_row)))
-        return Cells(indptr, found[order])
+        order = np.lexsort((listed_cells, np.repeat(np.arange(self.shape[0]), per_row)))
+        return Cells(indptr, listed_cells[order])
 
     def alone(
-        self, seen: SparseObservations, kept: NDArray[np.bool_]
+        self, observations: SparseObservations, kept: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Count the ones, and the cells, that each factor covers and no other kept factor does.
 
         Factors that are not kept, according to `kept` (K,), have 0 of each.
         """
         out = np.zeros((len(kept), 2), dtype=np.int64)
-        ones = seen.ones
+        ones = observations.ones
         kernels.count_alone(*self._lists, ones.indptr, ones.columns, kept, self._marks(), out)
         return out[:, 0], out[:, 1]
 
@@ -152,7 +148,7 @@ class Tiles:
 
 
 def counts(
-    row_log_odds: Floats, column_log_odds: Floats, seen: SparseObservations, marginal: bool
+    row_log_odds: Floats, column_log_odds: Floats, observations: SparseObservations, marginal: bool
 ) -> NDArray[np.int64]:
     """Count entries by observed value (first axis) and predicted value (second axis): (2, 2).
 
@@ -163,22 +159,20 @@ def counts(
     if marginal:
         rows, x = _chances(row_log_odds)
         columns, y = _chances(column_log_odds)
-    if not marginal or _n_terms(rows, x, columns, y) > MOST_TERMS + 20 * seen.n_ones:
-        return Tiles.of_beliefs(row_log_odds, column_log_odds).counts(seen)
-    listed = seen.not_zero
+    if not marginal or _n_terms(rows, x, columns, y) > MOST_TERMS + 20 * observations.n_ones:
+        return Tiles.of_beliefs(row_log_odds, column_log_odds).counts(observations)
+    listed = observations.not_zero
     likely = np.zeros(len(listed), dtype=bool)
-    total = kernels.count_likely_cells(
-        rows.indptr, rows.columns, x, columns.indptr, columns.columns, y, NEGLIGIBLE,
-        listed.indptr, listed.columns, likely,
-    )  # fmt: skip
+    factors = rows.indptr, rows.columns, x, columns.indptr, columns.columns, y
+    total = kernels.count_likely_cells(*factors, NEGLIGIBLE, listed.indptr, listed.columns, likely)
     is_one = np.ones(len(listed), dtype=bool)
-    if len(seen.holes):
-        N = seen.n_columns
-        is_one[np.searchsorted(listed.numbers(N), seen.holes.numbers(N))] = False
+    if len(observations.holes):
+        N = observations.n_columns
+        is_one[np.searchsorted(listed.numbers(N), observations.holes.numbers(N))] = False
     ones = int(np.count_nonzero(likely & is_one))
     zeros = int(total) - int(np.count_nonzero(likely))
-    n_zeros = seen.n_observed - seen.n_ones
-    return np.array([[n_zeros - zeros, zeros], [seen.n_ones - ones, ones]])
+    n_zeros = observations.n_observed - observations.n_ones
+    return np.array([[n_zeros - zeros, zeros], [observations.n_ones - ones, ones]])
 
 
 def _chances(log_odds: Floats) -> tuple[Cells, NDArray[np.float64]]:

@@ -45,16 +45,19 @@ function paint() {
 const stacked = window.matchMedia("(max-width: 760px)");
 const longest = (runs) => (runs.length <= PIECES ? runs : [...runs].sort((a, b) => b[1] - b[0] - a[1] + a[0]).slice(0, PIECES));
 
-// The area of the entries on a canvas, without the space for names. Only the first panel has names of rows, but
-// all panels have the same height. The names of rows leave the columns enough space for theirs, if possible.
-function areaOf(canvas, isFirst) {
-  const width = canvas.clientWidth, height = canvas.clientHeight, rows = view.bottom - view.top, columns = view.right - view.left;
+// The space for the names of rows, left of the first panel, and of columns, below all panels, and the width of the
+// entries, which is the same in all panels. The names of rows leave the columns enough space for theirs, if possible.
+function arrange() {
+  const rows = view.bottom - view.top, columns = view.right - view.left, height = panels[0].canvas.clientHeight;
+  const width = stacked.matches ? panels[0].canvas.clientWidth : panels.reduce((sum, { canvas }) => sum + canvas.clientWidth, 0) / panels.length;
   const letters = (name, from, to) => Math.max(...Array.from({ length: Math.max(1, Math.ceil(to) - Math.floor(from)) }, (_, i) => name(clamp(Math.floor(from) + i, 0, Infinity))?.length || 0));
   let left = 0, below = 0;
   const named = width / columns >= LABEL, most = named ? clamp(width - LABEL * columns, 0.25 * width, 0.4 * width) : 0.4 * width;
-  if ((isFirst || stacked.matches) && height / rows >= LABEL) left = Math.min(most, 12 + 6.8 * letters(rowName, view.top, Math.min(view.bottom, HEIGHT)));
+  if (height / rows >= LABEL) left = Math.min(most, 12 + 6.8 * letters(rowName, view.top, Math.min(view.bottom, HEIGHT)));
   if (named) below = Math.min(0.35 * height, 12 + 6.8 * letters(columnName, view.left, Math.min(view.right, WIDTH)));
-  return { left, top: 0, width: width - left, height: height - below };
+  const inside = width - left / (stacked.matches ? 1 : panels.length);
+  byId("tiles").style.gridTemplateColumns = stacked.matches ? "" : panels.map((_, p) => `${p ? inside : inside + left}fr`).join(" ");
+  return { left, width: inside, height: height - below };
 }
 
 // Entries that are smaller than a pixel are averaged. If they are so in one direction only, the image is first
@@ -72,12 +75,13 @@ function drawEntries(context, image, area, ratio) {
   context.drawImage(image, ...part, area.left, area.top, area.width, area.height);
 }
 
-function drawPanel(panel, p) {
+function drawPanel(panel, p, space) {
   const { canvas, image } = panel, ratio = window.devicePixelRatio || 1;
   if (!canvas.clientWidth) return;
   canvas.width = Math.round(canvas.clientWidth * ratio);
   canvas.height = Math.round(canvas.clientHeight * ratio);
-  const area = areaOf(canvas, p === 0), context = canvas.getContext("2d");
+  const left = p && !stacked.matches ? 0 : space.left, context = canvas.getContext("2d");
+  const area = { left, top: 0, width: Math.min(space.width, canvas.clientWidth - left), height: space.height };
   panel.area = area;
   context.scale(ratio, ratio);
   const x = (j) => area.left + ((j - view.left) / (view.right - view.left)) * area.width;
@@ -129,7 +133,11 @@ function writeNames(context, canvas, area, x, y) {
 let waiting = 0;
 function drawMatrix() {
   cancelAnimationFrame(waiting);
-  waiting = requestAnimationFrame(() => { if (matrix.observed) panels.forEach(drawPanel); });
+  waiting = requestAnimationFrame(() => { 
+    if (!matrix.observed || !panels[0].canvas.clientWidth) return;
+    const space = arrange();
+    panels.forEach((panel, p) => drawPanel(panel, p, space));
+  });
 }
 
 // ---------------------------------------------------------------- which part is shown

@@ -1,47 +1,198 @@
-"""All factors: descent to a local optimum, and the search for a better local optimum."""
+"""The best tile of one factor with all others fixed, and the search for a better optimum of all."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import (
+from boolweave.engine.kernels.bits import (
     ONE,
     ZERO,
+    Words,
     below,
     clear,
     copy,
     lowest,
     n_words,
     overlap,
+    popcount,
     size_of,
 )
+from boolweave.engine.kernels.jit import njit
 from boolweave.search.kernels.factors import (
+    Entries,
+    Factors,
+    Side,
+    Table,
     Tile,
     copy_factors,
     cost,
     empty_tile,
+    gain_of_tile,
     gains,
     install,
     loss,
 )
-from boolweave.search.kernels.tiles import (
-    DROP_TIES,
-    KEEP_TIES,
-    TAKE_TIES,
-    TOLERANCE,
-    alternate,
-    refit,
-    seed,
-)
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+# How to treat lines whose membership makes no difference: none is a member, members stay, or all
+# are members. (Literal numbers would be types of their own to the compiler.)
+DROP_TIES = np.int64(0)
+KEEP_TIES = np.int64(1)
+TAKE_TIES = np.int64(2)
 
-    from boolweave.search.kernels.bits import Words
-    from boolweave.search.kernels.factors import Entries, Factors, Side, Table
+# Sums of weights that differ by less than this fraction are considered equal.
+TOLERANCE = 1e-12
+
+
+@njit(cache=True, nogil=True)
+def best_members(
+    table: Table, entries: Entries, side: Side, k: int, pattern: Words, ties: int, chosen: Words
+) -> float:
+    """Choose the lines of factor k, given its pattern; return what they save.
+
+    `chosen` (words of L) holds the present members at the call and the best ones afterwards.
+    """
+    ones, zeros, weights = entries
+    members, own, once, twice = side
+    n_lines, n = ones.shape
+    plain = weights.shape[0] == 0 and not table.xor
+    false_weight = table.false_weight
+    j, shift = k >> 6, np.uint64(k & 63)
+    of_lines = np.empty(0 if plain else n_lines)
+    if not plain:
+        everything = np.full(chosen.shape[0], ~ZERO)
+        if n_lines % 64:
+            everything[-1] = (ONE << np.uint64(n_lines % 64)) - ONE
+        gains(table, entries, side, k, pattern, everything, of_lines)
+    total = 0.0
+    for word in range(chosen.shape[0]):
+        best = ZERO
+        for i in range(min(64, n_lines - 64 * word)):
+            line = 64 * word + i
+            if plain:
+                # The same as `gains`, inlined because most of the time is spent here.
+                keeps = ~ZERO * ((members[line, j] >> shift) & ONE)
+                good, bad = 0, 0
+                for w in range(n):
+                    others = (once[line, w] & ~(own[k, w] & keeps)) | twice[line, w]
+                    free = pattern[w] & ~others
+                    good += popcount(ones[line, w] & free)
+                    bad += popcount(zeros[line, w] & free)
+                saved = good - false_weight * bad
+            else:
+                saved = of_lines[line]
+            if saved > 0:
+                total += saved
+                best |= ONE << np.uint64(i)
+            elif (
+                saved == 0
+                and ties != DROP_TIES
+                and (ties == TAKE_TIES or (chosen[word] >> np.uint64(i)) & ONE != ZERO)
+            ):
+                best |= ONE << np.uint64(i)
+        chosen[word] = best
+    return total
+
+
+@njit(cache=True, nogil=True)
+def alternate(table: Table, factors: Factors, k: int, tile: Tile, ties: int) -> float:
+    """Improve rows and columns of the tile of factor k alternately; return its gain."""
+    before = -1.0
+    while True:
+        saved = best_members(table, table.rows, factors.rows, k, tile.y, ties, tile.x)
+        if saved <= before + TOLERANCE * abs(before):
+            return saved
+        before = saved
+        saved = best_members(table, table.columns, factors.columns, k, tile.x, ties, tile.y)
+        if saved <= before + TOLERANCE * abs(before):
+            return saved
+        before = saved
+
+
+@njit(cache=True, nogil=True)
+def refit(table: Table, factors: Factors, k: int, tile: Tile, changed: Tile, ties: int) -> bool:
+    """Improve the present factor k; return whether it changed."""
+    copy(factors.columns.patterns[k], tile.x)
+    copy(factors.rows.patterns[k], tile.y)
+    alternate(table, factors, k, tile, ties)
+    return install(table, factors, k, tile, changed)
+
+
+@njit(cache=True, nogil=True)
+def _missing(table: Table, entries: Entries, side: Side, line: int, k: int, pattern: Words) -> bool:
+    """Set the entries of a line that k should cover; return whether there are any."""
+    ones, zeros, _ = entries
+    members, own, once, twice = side
+    keeps = ~ZERO * ((members[line, k >> 6] >> np.uint64(k & 63)) & ONE)
+    found = ZERO
+    for w in range(pattern.shape[0]):
+        if table.xor:
+            others = once[line, w] ^ (own[k, w] & keeps)
+            pattern[w] = (ones[line, w] & ~others) | (zeros[line, w] & others)
+        else:
+            others = (once[line, w] & ~(own[k, w] & keeps)) | twice[line, w]
+            pattern[w] = ones[line, w] & ~others
+        found |= pattern[w]
+    return found != ZERO
+
+
+@njit(cache=True, nogil=True)
+def _seed_pattern(
+    table: Table, entries: Entries, side: Side, k: int, random: Words, pattern: Words
+) -> bool:
+    """Set a first pattern for factor k from a random line; False if nothing is left to cover.
+
+    The pattern consists of the uncovered ones of the line, or all of its ones, or those that it
+    shares with another line; if false ones may be cheap, also the ones of both lines.
+    """
+    n_lines, n = entries.ones.shape
+    first, line, found = below(random, n_lines), 0, False
+    for attempt in range(n_lines + 8):
+        line = below(random, n_lines) if attempt < 8 else (first + attempt) % n_lines
+        found = _missing(table, entries, side, line, k, pattern)
+        if found:
+            break
+    if not found:
+        return False
+    plain = entries.weights.shape[0] == 0 and not table.xor and table.false_weight >= 1
+    kind = below(random, 3 if plain else 4)
+    if kind in (1, 2):
+        copy(entries.ones[line], pattern)
+    if kind == 2:
+        for _ in range(10):
+            other = below(random, n_lines)
+            shared = 0
+            for w in range(n):
+                shared += popcount(pattern[w] & entries.ones[other, w])
+            if shared > 1 and other != line:
+                for w in range(n):
+                    pattern[w] &= entries.ones[other, w]
+                break
+    if kind == 3:
+        pattern |= entries.ones[below(random, n_lines)]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def seed(table: Table, factors: Factors, k: int, random: Words, tile: Tile) -> bool:
+    """Set a random first tile for factor k and improve it; False if nothing is left to cover."""
+    if below(random, 2) == 0:
+        if not _seed_pattern(table, table.rows, factors.rows, k, random, tile.y):
+            return False
+    else:
+        if not _seed_pattern(table, table.columns, factors.columns, k, random, tile.x):
+            return False
+        clear(tile.y)
+        best_members(table, table.columns, factors.columns, k, tile.x, DROP_TIES, tile.y)
+    clear(tile.x)
+    alternate(table, factors, k, tile, KEEP_TIES)
+    return True
+
+
+# ---------------------------------------------------------------- all factors
+
 
 # One of this many trials ends with a descent of all factors, the others with a descent of those
 # factors whose surroundings changed.
@@ -76,9 +227,13 @@ def scratch(shape: tuple[int, int], n_components: int) -> Scratch:
 
 @njit(cache=True, nogil=True)
 def descend(
-    table: Table, factors: Factors, memory: Scratch, random: Words, most: int, ties: int
-) -> tuple[float, int]:
-    """Refit all factors in random order until the cost does not fall; return it and the work."""
+    table: Table, factors: Factors, memory: Scratch, random: Words, most: int, ties: int,
+    stop: NDArray[np.bool_],
+) -> tuple[float, int]:  # fmt: skip
+    """Refit all factors in random order until the cost does not fall; return it and the work.
+
+    It ends early when another thread sets `stop[0]`.
+    """
     K, order = len(memory.order), memory.order
     best = cost(table, factors)
     work = 0
@@ -88,6 +243,8 @@ def descend(
             order[i], order[j] = order[j], order[i]
         changed = False
         for k in order:
+            if stop[0]:
+                return cost(table, factors), work
             if refit(table, factors, k, memory.tile, memory.changed, ties):
                 changed = True
         work += K
@@ -115,7 +272,7 @@ def _mark(factors: Factors, k: int, memory: Scratch) -> None:
 @njit(cache=True, nogil=True)
 def _should_change(
     table: Table, entries: Entries, side: Side, k: int, lines: Words, saved: NDArray[np.float64]
-) -> bool:  # fmt: skip
+) -> bool:
     """Whether one of the lines should join factor k or leave it."""
     gains(table, entries, side, k, side.patterns[k], lines, saved)
     for j in range(lines.shape[0]):
@@ -138,10 +295,13 @@ def _clear_marks(memory: Scratch) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _repair(table: Table, factors: Factors, memory: Scratch, random: Words, ties: int) -> int:
+def _repair(
+    table: Table, factors: Factors, memory: Scratch, random: Words, ties: int,
+    stop: NDArray[np.bool_],
+) -> int:  # fmt: skip
     """Refit the factors around a change, and around the resulting changes; return their number."""
     K, n = len(memory.waits), 0
-    while n < 2 * K + 10:
+    while n < 2 * K + 10 and not stop[0]:
         k = below(random, K)
         for _ in range(K):
             if memory.waits[k]:
@@ -167,7 +327,7 @@ def _repair(table: Table, factors: Factors, memory: Scratch, random: Words, ties
 @njit(cache=True, nogil=True)
 def _factor_to_replace(
     table: Table, factors: Factors, random: Words, saved: NDArray[np.float64]
-) -> int:  # fmt: skip
+) -> int:
     """A random factor, or the least useful one of two or three."""
     K = factors.rows.patterns.shape[0]
     k = below(random, K)
@@ -202,7 +362,7 @@ def improve(
     equal. The search ends after the given work (refits of a factor) or number of trials, at a cost
     of zero, or when another thread sets `stop[0]`. Returns the cost and the work.
     """
-    best, work = descend(table, factors, memory, random, MANY_PASSES, KEEP_TIES)
+    best, work = descend(table, factors, memory, random, MANY_PASSES, KEEP_TIES, stop)
     copy_factors(factors, kept)
     least_size = size(factors)
     n_trials = 0
@@ -220,14 +380,14 @@ def improve(
                 _mark(factors, k, memory)
         ties = DROP_TIES if simplify or below(random, 2) == 0 else TAKE_TIES
         if below(random, FULL_DESCENT) == 0:
-            now, more = descend(table, factors, memory, random, FEW_PASSES, ties)
+            now, more = descend(table, factors, memory, random, FEW_PASSES, ties, stop)
         else:
-            more = _repair(table, factors, memory, random, ties)
+            more = _repair(table, factors, memory, random, ties, stop)
             now = cost(table, factors)
         work += more
         better = now < best - TOLERANCE * best
         if better:
-            now, more = descend(table, factors, memory, random, MANY_PASSES, KEEP_TIES)
+            now, more = descend(table, factors, memory, random, MANY_PASSES, KEEP_TIES, stop)
             work += more
         if better or (
             now <= best + TOLERANCE * best and (not simplify or size(factors) <= least_size)
@@ -242,14 +402,18 @@ def improve(
 
 @njit(cache=True, nogil=True)
 def fill(
-    table: Table, factors: Factors, memory: Scratch, random: Words, n_tries: int
+    table: Table, factors: Factors, memory: Scratch, random: Words, n_tries: int,
+    stop: NDArray[np.bool_],
 ) -> None:  # fmt: skip
-    """Make the best of some random tiles a factor, one factor after another."""
+    """Make the best of some random tiles a factor, one factor after another.
+
+    It ends early when another thread sets `stop[0]`.
+    """
     best = Tile(np.zeros_like(memory.tile.x), np.zeros_like(memory.tile.y))
     for k in range(len(memory.order)):
         most = 0.0
         for _ in range(n_tries):
-            if not seed(table, factors, k, random, memory.tile):
+            if stop[0] or not seed(table, factors, k, random, memory.tile):
                 return
             saved = alternate(table, factors, k, memory.tile, KEEP_TIES)
             if saved > most:
@@ -289,3 +453,29 @@ def prune(table: Table, factors: Factors, n_left: int) -> NDArray[np.bool_]:
             if alive[k] and overlap(x, changed.x) and overlap(y, changed.y):
                 losses[k] = loss(table, factors, k, saved)
     return alive
+
+
+# ---------------------------------------------------------------- known tiles
+
+
+@njit(cache=True, nogil=True)
+def add_best(
+    table: Table, factors: Factors, first: int, rows: Words, columns: Words, memory: Scratch
+) -> None:
+    """Set each factor from `first` on to the tile that saves most, with the others fixed.
+
+    The tiles are `rows` (T, words of M) and `columns` (T, words of N). The factors from `first` on
+    must be empty; they stay empty if no tile saves anything.
+    """
+    tile = memory.tile
+    for k in range(first, factors.rows.patterns.shape[0]):
+        best, most = -1, 0.0
+        for t in range(rows.shape[0]):
+            gain = gain_of_tile(table, factors, k, rows[t], columns[t], memory.saved)
+            if gain > most:
+                best, most = t, gain
+        if best < 0:
+            return
+        tile.x[:] = rows[best]
+        tile.y[:] = columns[best]
+        install(table, factors, k, tile, memory.changed)

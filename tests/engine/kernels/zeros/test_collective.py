@@ -5,7 +5,7 @@ import pytest
 from matrices import codes_at_random, sparse_of
 from reference import sums_of_zeros
 
-from boolweave.engine.field import Field
+from boolweave.engine.backend import InitialBeliefs
 from boolweave.engine.zeros import collective
 from boolweave.engine.zeros.collective import Scale, Side, Sums, quantised, renew_sums
 from boolweave.runtime.threads import pool_of
@@ -78,7 +78,7 @@ def test_damping_threads_and_field(semiring, monkeypatch):
     seen = sparse_of(codes_at_random((70, 50), random))
     scale = Scale(3.0, semiring)
     beliefs = random.normal(0, 3, (70, 4)), random.normal(0, 3, (4, 50))
-    field = Field.random((70, 50), 4, (1.0, 2.0), 0.01, random)
+    field = InitialBeliefs.random((70, 50), 4, (1.0, 2.0), 0.01, random)
     whole = renewed(seen, *beliefs, scale)
     part = renewed(seen, *beliefs, scale, -7.0, 0.3)
     in_threads = renewed(seen, *beliefs, scale, -7.0, 0.3, 3, field)

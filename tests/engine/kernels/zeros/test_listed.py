@@ -24,16 +24,17 @@ def listed_at_random(K, random):
         random.normal(-2, 3, (SHAPE[0], K)).astype("f4"),
         random.normal(-2, 3, (SHAPE[1], K)).astype("f4").T,
     )
-    found = Listed.none(SHAPE[0], K).replaced(cells, 2.3, "max-sum", beliefs)
+    found = Listed.none(SHAPE[0], K).replaced(cells, 2.3, beliefs)
     for messages in (found.to_row, found.to_column):
         own = messages[:, :K]
         own[random.random(own.shape) < 0.1] = -random.random() * 2.3
     return found, beliefs
 
 
-def sums_of(listed, K):
+def sums_of(listed, K, n_jobs=1):
     """Sums of all columns, to which nothing was added."""
-    return ListedSums.of([listed], np.zeros((SHAPE[0], K), "f4"), SHAPE[1], True)
+    rows = np.zeros((SHAPE[0], K), "f4")
+    return ListedSums.of([listed], rows, SHAPE[1], True, pool_of(n_jobs))
 
 
 def by_lanes(messages, K):
@@ -50,10 +51,10 @@ def test_same_bits_as_with_a_lane_for_each_entry(K, n_jobs, monkeypatch):
     entries = max_sum.Entries(found.indptr, found.columns.view(np.uint32), evidence)
     sides = max_sum.Sides(beliefs.rows, beliefs.columns)
     for _ in range(3):
-        sums = sums_of(found, K)
-        change, _ = found.step(2.3, "max-sum", 0.4, beliefs, sums, pool_of(n_jobs))
+        sums = sums_of(found, K, n_jobs)
+        change, _ = found.step(2.3, 0.4, beliefs, sums)
         expected_sums = sums_of(found, K)
-        found.add(expected_sums, "max-sum")
+        found.add(expected_sums)
         np.testing.assert_array_equal(sums.rows, expected_sums.rows)
         np.testing.assert_array_equal(sums.columns, expected_sums.columns)
         unused = max_sum.Sides(*(np.zeros_like(side) for side in sides))
@@ -68,7 +69,7 @@ def test_a_new_list_keeps_messages_and_begins_others():
     K, random = 20, np.random.default_rng(0)
     before, beliefs = listed_at_random(K, random)
     other, _ = listed_at_random(K, random)
-    found = before.replaced(other.cells, 2.3, "max-sum", beliefs)
+    found = before.replaced(other.cells, 2.3, beliefs)
     old = dict(zip(before.cells.numbers(SHAPE[1]).tolist(), before.to_row, strict=True))
     rows, columns = found.cells.rows(), found.columns
     x, y = beliefs.rows[rows], beliefs.columns.T[columns]
@@ -90,8 +91,8 @@ def test_sums_are_those_of_all_messages(semiring, n_jobs, monkeypatch):
     odds = listed.to_row[:, :K], listed.to_column[:, :K]
     if semiring == "sum-product":
         listed = listed.to_sum_product(K)
-    sums, columns = sums_of(listed, K), np.zeros((N, K), "f4")
-    listed.add(sums, semiring, -1, pool_of(n_jobs))
+    sums, columns = sums_of(listed, K, n_jobs), np.zeros((N, K), "f4")
+    listed.add(sums, -1)
     sums.finish(columns, lambda steps: steps)
     expected_rows, expected_columns = np.zeros((M, K)), np.zeros((N, K))
     np.add.at(expected_rows, listed.cells.rows(), -odds[0])

@@ -8,7 +8,7 @@ from matrices import codes_at_random
 
 from boolweave.data.observations import Observations
 from boolweave.engine import integers
-from boolweave.engine.field import Field
+from boolweave.engine.backend import InitialBeliefs
 from boolweave.engine.integers import IntegerBackend
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
@@ -39,7 +39,7 @@ def states(seen, K, by_entry, monkeypatch, n_iter, damping, n_jobs=1, n_blocks=5
     backend = IntegerBackend(seen, n_jobs)
     problem = backend.problem(Model(K, Channel(one_given_zero=0.02, one_given_one=0.9), 0.1, 0.1))
     assert problem.by_entry == by_entry
-    at_random = Field.random(seen.shape, K, (3.0, 3.0), 0.01, np.random.default_rng(1))
+    at_random = InitialBeliefs.random(seen.shape, K, (3.0, 3.0), 0.01, np.random.default_rng(1))
     state = backend.start(problem, field or at_random)
     residuals = []
     for _ in range(n_iter):
@@ -74,7 +74,7 @@ if not PLAIN:  # it takes thousands of entries in a column to fill the sums
             np.full((1500, K), 3.0),
             np.full((K, 9), -6.0),
         )  # all entries ask for columns
-        field = Field.of_log_odds(rows, columns, 0.01)
+        field = InitialBeliefs.of_log_odds(rows, columns, 0.01)
         for by_entry, n_jobs in ((True, 1), (True, 2), (False, 1)):
             made = states(seen, K, by_entry, monkeypatch, 1, damping, n_jobs, field=field)
             columns = made[2].messages.sums.columns

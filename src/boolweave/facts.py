@@ -1,0 +1,257 @@
+"""The facts of a result: figures that terminals, JSON and pages put into words.
+
+They are computed here, once. The sentences of a page are in `report/words.py`, and those of a
+terminal in `cli/results.py`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from boolweave.data.labels import pairs
+from boolweave.metrics import Agreement, agreement, expected_calibration_error, log_loss
+from boolweave.runtime.types import Bits, Doubles, Integers
+
+if TYPE_CHECKING:
+    from boolweave.completion import BooleanCompletion
+    from boolweave.covering.result import Cover
+    from boolweave.estimator import BooleanMatrixFactorization
+
+HeldOut = tuple[Integers, Integers, Bits]  # rows, columns and values of held-out entries
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutPredictions:
+    """Held-out entries and predictions.
+
+    Attributes
+    ----------
+    values, predicted : arrays of shape (n,), uint8
+        The held-out values, and those that the model predicts.
+    chances : array of shape (n,)
+        P(o = 1) according to the model.
+    """
+
+    values: Bits
+    predicted: Bits
+    chances: Doubles
+
+    @classmethod
+    def of(
+        cls, model: BooleanMatrixFactorization | BooleanCompletion, held_out: HeldOut
+    ) -> HeldOutPredictions:
+        """Predict the held-out entries, whose rows and columns are positions or labels."""
+        from boolweave.functions import predicted_at
+
+        rows, columns, values = held_out
+        with warnings.catch_warnings():  # that positions may have been meant as labels
+            warnings.simplefilter("ignore")
+            rows, columns = pairs(rows, columns, model.observations_)
+        return cls(np.asarray(values), *predicted_at(model, rows, columns))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def agreement(self) -> Agreement:
+        """How many of the values are predicted correctly."""
+        return agreement(self.values, self.predicted)
+
+    @cached_property
+    def log_loss(self) -> float:
+        """The log-loss of the probabilities."""
+        return log_loss(self.values, self.chances)
+
+    @cached_property
+    def calibration_error(self) -> float:
+        """The expected calibration error of the probabilities."""
+        return expected_calibration_error(self.values, self.chances)
+
+
+@dataclass(frozen=True, eq=False)
+class FitFacts:
+    """The facts of a fitted model, and of held-out entries if there are any."""
+
+    model: Any
+    held_out: HeldOut | None = None
+
+    @cached_property
+    def tested(self) -> HeldOutPredictions | None:
+        """What the model predicts for the held-out entries."""
+        return None if self.held_out is None else HeldOutPredictions.of(self.model, self.held_out)
+
+    def figures(self) -> dict[str, Any]:
+        """All figures as plain numbers by name, for JSON."""
+        if self.tested is None:
+            return {}
+        found = self.tested.agreement
+        return {"held_out": found.n_entries, **found.figures("held_out_")}
+
+
+@dataclass(frozen=True, eq=False)
+class FactorFacts(FitFacts):
+    """The facts of a factorization."""
+
+    model: BooleanMatrixFactorization
+
+    @cached_property
+    def explained(self) -> Agreement:
+        """How well the observed entries are explained."""
+        return Agreement.of_counts(self.model.result_.counts(self.model.observations_))
+
+    @property
+    def n_components(self) -> int:
+        """Number of factors."""
+        return len(self.model.components_)
+
+    @cached_property
+    def n_empty(self) -> int:
+        """Number of factors without any row or without any column."""
+        full = (self.model.row_log_odds_ > 0).any(0) & self.model.components_.any(1)
+        return self.n_components - int(full.sum())
+
+    @property
+    def missed(self) -> int:
+        """Number of observed ones for which a zero is predicted."""
+        return self.explained.n_ones - self.explained.n_covered
+
+    @property
+    def wrong(self) -> int:
+        """Number of observed entries that are predicted wrong."""
+        return self.missed + self.explained.false_ones
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether it is proven that no factors have a smaller error."""
+        return self.model.error_ is not None and self.model.error_bound_ == self.model.error_
+
+    @property
+    def is_single_search(self) -> bool:
+        """Whether there was one start, so that nothing could be found again."""
+        model = self.model
+        if model.error_ is not None:
+            return False
+        if model.n_init == "auto":
+            return model.method in ("max-sum", "paper") or model.result_.zeros == "collective"
+        return model.n_init == 1
+
+    def figures(self) -> dict[str, Any]:
+        """All figures as plain numbers by name, for JSON."""
+        model, seen = self.model, self.model.observations_
+        return {
+            "rows": seen.n_rows,
+            "columns": seen.n_columns,
+            "observed": seen.n_observed,
+            "objective": model.objective,
+            "zeros": model.result_.zeros,
+            "error": model.error_,
+            "error_bound": model.error_bound_,
+            "missed": self.missed,
+            "n_components": self.n_components,
+            "n_empty": self.n_empty,
+            "converged": bool(model.converged_),
+            "interrupted": bool(model.interrupted_),
+            "n_iter": int(model.n_iter_),
+            "log_posterior": float(model.log_posterior_),
+            **self.explained.figures(),
+            **super().figures(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class CompletionFacts(FitFacts):
+    """The facts of a completion."""
+
+    model: BooleanCompletion
+
+    @property
+    def blend(self) -> dict[str, Any] | None:
+        """Cross-validated figures of the chosen model; None if no models were compared."""
+        return self.model.selection_[0] if self.model.selection_ else None
+
+    @property
+    def offsets_alone(self) -> dict[str, Any] | None:
+        """The same figures of offsets without directions and layers, if these were tried."""
+        from boolweave.completion.selection import offsets_alone
+
+        return offsets_alone(self.model.selection_)
+
+    @property
+    def has_enough_entries(self) -> bool:
+        """Whether there were enough entries to hold some out and to compare models on them."""
+        from boolweave.completion.selection import LEAST_ENTRIES
+
+        return self.model.observations_.n_observed >= LEAST_ENTRIES
+
+    def figures(self) -> dict[str, Any]:
+        """All figures as plain numbers by name, for JSON."""
+        seen, tested = self.model.observations_, self.tested
+        figures = {
+            "rows": seen.n_rows,
+            "columns": seen.n_columns,
+            "observed": seen.n_observed,
+            "model": self.model.ensemble_.name,
+            "n_members": len(self.model.members_),
+            "selection": self.model.selection_,
+            "interrupted": bool(self.model.interrupted_),
+            **super().figures(),
+        }
+        if tested is not None:
+            figures["held_out_log_loss"] = tested.log_loss
+            figures["held_out_calibration"] = tested.calibration_error
+        return figures
+
+
+@dataclass(frozen=True, eq=False)
+class CoverFacts:
+    """The facts of a cover."""
+
+    cover: Cover
+
+    @property
+    def n_factors(self) -> int:
+        """Number of factors."""
+        return int(self.cover.cost or 0)
+
+    @property
+    def bound(self) -> int:
+        """The proven least number of factors."""
+        return int(self.cover.bound or 0)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether no cover has fewer factors."""
+        return self.n_factors == self.bound
+
+    @property
+    def n_missed(self) -> int:
+        """Number of ones that are not covered."""
+        return len(self.cover.missed)
+
+    @property
+    def n_false(self) -> int:
+        """Number of zeros that are covered."""
+        return len(self.cover.false_ones)
+
+    def figures(self) -> dict[str, Any]:
+        """All figures as plain numbers by name, for JSON."""
+        cover = self.cover
+        return {
+            "rows": cover.observations.shape[0],
+            "columns": cover.observations.shape[1],
+            "ones": cover.n_ones,
+            "n_roles": self.n_factors,
+            "n_fixed": cover.n_fixed,
+            "bound": self.bound,
+            "coverage": cover.coverage,
+            "missed": self.n_missed,
+            "false_ones": self.n_false,
+            "proven": self.is_proven,
+            "ending": cover.ending.value,
+            "interrupted": cover.interrupted,
+        }
