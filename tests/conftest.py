@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 
 import hypothesis
 import pytest
@@ -28,6 +29,16 @@ hypothesis.settings.load_profile("ci" if IN_CI else "local")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _unexpected_skips: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_as_before():
+    """Whatever a test ran in this process, Ctrl-C is an exception again in the next."""
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if hasattr(signal, "pthread_sigmask"):
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from crashing import after_task, before_step, stopped
-from fitted import assert_same, local_client
+from fitted import assert_same, local_client, whole_again
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -229,7 +229,7 @@ def test_a_worker_that_dies_after_the_fit(client, planted, tmp_path):  # noqa: F
     loaded = load(tmp_path / "model.npz")
     assert_same(here, loaded)
     np.testing.assert_array_equal(loaded.observations_.to_dense(), seen.to_dense())
-    client.wait_for_workers(2)
+    whole_again(client)
 
 
 # ---------------------------------------------------------------- faults
@@ -284,7 +284,7 @@ def struck(client):  # noqa: F811
     for pid in hit:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    client.wait_for_workers(2)
+    whole_again(client)
 
 
 @pytest.mark.usefixtures("quick_choice", "impatient")

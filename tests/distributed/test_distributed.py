@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from crashing import before_step, stopped
-from fitted import assert_same, local_client
+from fitted import assert_same, local_client, whole_again
 
 from boolweave import BooleanMatrixFactorization, Channel, Observations, load
 from boolweave.datasets import make_boolean
@@ -107,7 +107,7 @@ def test_a_worker_that_dies(client, planted, tmp_path, monkeypatch, with_checkpo
     assert type(there.observations_) is Observations
     assert resumed == [False, with_checkpoint]
     assert os.listdir(tmp_path) == []
-    client.wait_for_workers(2)
+    whole_again(client)
 
 
 def test_a_run_begun_here_goes_on_there(client, planted, tmp_path):
@@ -286,7 +286,7 @@ def test_a_worker_that_dies_with_its_entries(client, planted, tmp_path, monkeypa
     with pytest.warns(UserWarning, match="lost tcp://.*; the run continues with the others"):
         there.fit(files)
     assert_same(here, there)
-    client.wait_for_workers(2)
+    whole_again(client)
 
 
 def test_messages_of_workers_in_files(client, planted, monkeypatch):
@@ -356,7 +356,7 @@ def test_zeros_at_once_when_a_worker_dies(client, few_ones, tmp_path, monkeypatc
     with pytest.warns(UserWarning, match="the run continues with the others"):
         there.fit(few_ones)
     assert_same(here, there)
-    client.wait_for_workers(2)
+    whole_again(client)
 
 
 def test_zeros_at_once_need_the_ones_here(client):

@@ -19,6 +19,18 @@ def local_client(n_workers=2, processes=False):
         yield client
 
 
+def whole_again(client):
+    """Wait until the nanny of a killed worker has started another one.
+
+    On a busy machine a nanny may give up; then another worker takes the place.
+    """
+    try:
+        client.wait_for_workers(2, timeout=60)
+    except TimeoutError:
+        client.cluster.scale(3)
+        client.wait_for_workers(2, timeout=120)
+
+
 def assert_same(one, other):
     for name in ("components_", "row_log_odds_", "column_log_odds_", "row_prior_", "column_prior_",
                  "factor_stability_"):  # fmt: skip
