@@ -262,6 +262,7 @@ WRONG = {
     "columns as floats": put("observations/indices", lambda a: a.astype(float)),
     "rows that end before they begin": put("observations/indptr", lambda a: a[::-1].copy()),
     "a shape of three": say("observations", shape=[3, 4, 5]),
+    "no kind of observations": say("", observations={}),
     "a shape below 0": say("observations", shape=[-3, 4]),
     "a vast shape": say("observations", shape=[3, 2**40]),
     "a shape of fractions": say("observations", shape=[3.0, 4.0]),
@@ -310,6 +311,18 @@ def test_damage_in_our_own_words(saved):
     assert "this model is damaged: its parts do not fit together; save it again" in unreadable(
         saved
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (say("", observations={}), "'observations' must be of one kind"),
+        (say("observations", shape=[3, 4, 5]), "'shape' must be two numbers"),
+    ],
+)
+def test_sides_in_our_own_words(saved, change, words):
+    rewrite(saved, change)
+    assert f"this model is damaged: {words}; save it again" in unreadable(saved)
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,9 @@ def fields_of(node: Node, kind: type | str) -> dict[str, Node]:
 
 def sides_of(fields: Mapping[str, Node]) -> dict[str, int]:
     """The numbers of rows and of columns of the observations in a tree, by letter."""
-    ((_, observations),) = fields["observations"].items()
+    expect(len(fields["observations"]) == 1, "'observations' must be of one kind")
+    (observations,) = fields["observations"].values()
+    expect(len(observations["shape"]) == 2, "'shape' must be two numbers")
     M, N = observations["shape"]
     return {"M": M, "N": N, "P": M + 1}
 

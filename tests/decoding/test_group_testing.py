@@ -314,6 +314,22 @@ def test_bad_designs(options, says):
         design_pools(**given)
 
 
+@pytest.mark.parametrize("kind", [{"pools_per_item": 2**60}, {"kind": "random", "density": 0.1}])
+def test_designs_beyond_memory(kind):
+    with pytest.raises(
+        MemoryError, match=r"a random design with .* takes .* of memory, but .* are free"
+    ):
+        design_pools(2**62, 2**61, **kind)
+
+
+@pytest.mark.parametrize("prevalence", [1e-300, 1e-30, 1 - 1e-16])
+def test_certain_outcomes_outweigh_any_uncertain_prior(prevalence):
+    positive = prevalence < 0.5
+    found = group_testing([[0], [1], [0, 1]], [positive] * 3, prevalence)
+    assert found.most_likely.tolist() == [positive] * 2
+    assert found.probabilities == pytest.approx([float(positive)] * 2, abs=1e-4)
+
+
 def test_other_bad_input():
     found = group_testing(POOLS, [1, 0], 0.1)
     with pytest.raises(ValueError, match="threshold"):

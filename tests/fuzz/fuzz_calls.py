@@ -6,6 +6,8 @@ Most parameters are valid; now and then one is not, which must be one clear erro
 from __future__ import annotations
 
 import itertools
+import math
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -405,7 +407,8 @@ def covers(dice):
         z = product(found.X, found.Y)
         used = (found.X.any(axis=0) & found.Y.any(axis=1)).sum()
         expect(used <= found.cost <= found.X.shape[1], "the cost is not the number of factors")
-        expect(found.bound <= found.cost, f"bound {found.bound} above cost {found.cost}")
+        if extra.get("n_components") is None:  # otherwise the bound is that of a whole cover
+            expect(found.bound <= found.cost, f"bound {found.bound} above cost {found.cost}")
         expect_probabilities(found.coverage, "coverage")
         if found.Z.shape != table.shape or is_odd(given):
             return
@@ -504,19 +507,27 @@ def pools(dice):
 
 
 def exact_posterior(design, outcomes, extra):
-    """The probability of each item, and of each set, by enumeration; None if all are impossible."""
-    p, sens, spec = extra["prevalence"], extra["sensitivity"], extra["specificity"]
+    """The probability of each item, and of each set, by enumeration; None if all are impossible.
+
+    Exact fractions: a prevalence of 1e-300 times itself is 0 as a float.
+    """
+    p, sens, spec = (Fraction(extra[name]) for name in ("prevalence", "sensitivity", "specificity"))
+    tested = ~np.isnan(outcomes)
     weights = {}
     for items in itertools.product([0, 1], repeat=design.shape[1]):
-        positive = (design @ np.array(items)) > 0
-        chance = np.where(positive, sens, 1 - spec)
-        likelihood = np.where(outcomes == 1, chance, 1 - chance)[~np.isnan(outcomes)].prod()
-        weights[items] = likelihood * np.where(np.array(items) == 1, p, 1 - p).prod()
+        weight = math.prod(p if item else 1 - p for item in items)
+        for positive, outcome in zip((design @ items)[tested] > 0, outcomes[tested], strict=True):
+            chance = sens if positive else 1 - spec
+            weight *= chance if outcome else 1 - chance
+        weights[items] = weight
     total = sum(weights.values())
     if total == 0:
         return None
-    marginals = sum(np.array(items) * weight for items, weight in weights.items()) / total
-    return marginals, weights
+    marginals = [
+        float(sum(weight for items, weight in weights.items() if items[i]) / total)
+        for i in range(design.shape[1])
+    ]
+    return np.array(marginals), weights
 
 
 def codes(dice):

@@ -79,6 +79,26 @@ def test_bad_input(call, words):
         call()
 
 
+@pytest.mark.parametrize(
+    ("p", "words"),
+    [
+        (["0.5", "0.1"], "p must hold numbers, got dtype <U3; convert it"),
+        (np.array([0.5, "x"], dtype=object), "p must hold numbers, got 'x'; convert it"),
+        ([0.5, 1j], "p must hold numbers, got dtype complex128"),
+        (np.array(["2001-01-01"] * 2, dtype="M8[D]"), r"p must hold numbers, got dtype datetime64"),
+    ],
+)
+def test_what_is_no_number(p, words):
+    with pytest.raises(TypeError, match=words):
+        metrics.log_loss([1, 0], p)
+
+
+def test_lists_of_different_lengths_and_none():
+    with pytest.raises(ValueError, match="p must be an array, got lists of different lengths"):
+        metrics.log_loss([1, 0], [[0.5], [0.5, 0.5]])
+    assert metrics.accuracy([1, None, 0], [1, 1, 1]) == 0.5
+
+
 def test_agreement_tells_a_constant_from_an_answer():
     truth = np.zeros((20, 10))
     truth[:2, :4] = 1  # 4% ones

@@ -34,6 +34,10 @@ Rate: TypeAlias = ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
 # items with a probability above one half, which have the fewest.
 WORSE = 1.0
 
+# Prior log-odds that are finite end here, at 9e-14: messages of pools in single precision end at
+# some 40, and a test that never errs must outweigh every prior that is not certain.
+MOST_ODDS = 30.0
+
 # Learning of the prevalence: maximum number of rounds of expectation-maximization, and tolerance.
 LEARNING_ROUNDS = 100
 LEARNING_TOL = 1e-3
@@ -243,7 +247,9 @@ def group_testing(
         p = _learn(graph, tests, settings, n_jobs)
     else:
         p = as_probabilities("prevalence", prevalence, (), shape[:1], shape, each="item")
-    prior = np.broadcast_to(log_odds(p[:, None] if p.ndim == 1 else p, limit=np.inf), shape)
+    odds = log_odds(p[:, None] if p.ndim == 1 else p, limit=np.inf)
+    odds = np.where(np.isinf(odds), odds, np.clip(odds, -MOST_ODDS, MOST_ODDS))
+    prior = np.broadcast_to(odds, shape)
     _refuse_impossible(tests.design, evidence, prior)
     found = propagate(graph, prior.T, evidence.T, settings, n_jobs)
     probabilities = sigmoid(found.log_odds.T)

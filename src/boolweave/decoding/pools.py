@@ -200,6 +200,7 @@ def design_pools(
         share = density if density is not None else 1 - 0.5 ** (1 / positives)
         if not 0 < share <= 1:
             raise ValueError(f"density must be above 0 and at most 1, got {share}")
+        _check_room(items, pools, pools)
         chosen = np.flatnonzero(rng.random(items * pools, dtype=np.float32) < share)
         rows, columns = np.divmod(chosen, items)
     else:
@@ -210,9 +211,18 @@ def design_pools(
             raise ValueError(
                 f"pools_per_item must be a whole number from 1 to {pools}, got {weight!r}"
             )
+        _check_room(items, pools, weight)
         rows = _constant_weight(items, pools, weight, rng).ravel()
         columns = np.repeat(np.arange(items), weight)
     return ones_at(rows, columns, (pools, items))
+
+
+def _check_room(items: int, pools: int, per_item: int) -> None:
+    """Raise MemoryError unless there is memory for so many draws per item, of 8 bytes each."""
+    from boolweave.fit.memory import check_answer  # numba is loaded when it is needed
+
+    what = f"a random design with {pools} pools, a table"
+    check_answer((items, per_item), 8, what, "draw fewer items or pools")
 
 
 def _constant_weight(

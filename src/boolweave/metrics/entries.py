@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -231,8 +232,8 @@ def expected_calibration_error(y: ArrayLike, p: ArrayLike, n_bins: int = 10) -> 
 def same_shape(
     first: ArrayLike, second: ArrayLike, first_name: str, second_name: str
 ) -> tuple[Array, Array]:
-    """Both as arrays; raise unless they have the same shape."""
-    a, b = np.asarray(first), np.asarray(second)
+    """Both as arrays of numbers; raise unless they are, and have the same shape."""
+    a, b = _numeric(first, first_name), _numeric(second, second_name)
     if a.shape != b.shape:
         raise ValueError(
             f"{first_name} and {second_name} must have the same shape, got {a.shape} and {b.shape}"
@@ -240,13 +241,31 @@ def same_shape(
     return a, b
 
 
+def _numeric(values: ArrayLike, name: str) -> Array:
+    """As an array of numbers or Booleans, None as NaN; raise for texts, dates and uneven lists."""
+    try:
+        array: Array = np.asarray(values)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be an array, got lists of different lengths; pass lists of equal length"
+        ) from None
+    if array.dtype.kind == "O":
+        known = [cell is None or isinstance(cell, Real | np.bool_) for cell in array.flat]
+        if all(known):
+            return array.astype(np.float64)
+        problem = f"got {array.flat[known.index(False)]!r}"
+    elif array.dtype.kind in "biuf":
+        return array
+    else:
+        problem = f"got dtype {array.dtype}"
+    raise TypeError(f"{name} must hold numbers, {problem}; convert it to numbers first")
+
+
 def known_entries(
     truth: ArrayLike, estimate: ArrayLike, truth_name: str, estimate_name: str
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Both as flat bits, restricted to entries whose truth is known: not NaN, None or masked."""
     a, b = same_shape(truth, estimate, truth_name, estimate_name)
-    if a.dtype.kind == "O":
-        a = a.astype(np.float64)  # None becomes NaN
     known = ~np.ma.getmaskarray(np.ma.asanyarray(truth))
     if a.dtype.kind == "f":
         known &= ~np.isnan(a)
