@@ -31,8 +31,9 @@ from provenance import filled
 
 from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets.planted import make_boolean
-from boolweave.fit import learn, memory
+from boolweave.fit import memory
 from boolweave.runtime.checkpoint import Checkpoint, Recorder
+from boolweave.runtime.run import Progress
 from processes import RESULTS, ROOT, peak_memory, record
 
 NUMBERS = RESULTS / "clusters.json"
@@ -64,16 +65,12 @@ class Clock:
 @contextlib.contextmanager
 def calling(on_iteration: Callable[..., None]) -> Iterator[None]:
     """Call `on_iteration` after every iteration of the fits inside."""
-    fit = learn.fit
-
-    def watched(*arguments, **how):
-        return fit(*arguments, **how | {"on_iteration": on_iteration})
-
-    learn.fit = watched
+    silent = Progress.iteration
+    Progress.iteration = lambda self, *values: on_iteration(*values)
     try:
         yield
     finally:
-        learn.fit = fit
+        Progress.iteration = silent
 
 
 def timed(model: BooleanMatrixFactorization, observations) -> tuple[float, np.ndarray]:

@@ -14,8 +14,8 @@ from boolweave.engine.result import Ending
 from boolweave.fit import judging
 from boolweave.model.odds import HARD_EVIDENCE
 from boolweave.model.products import product_at
-from boolweave.runtime.progress import counted
 from boolweave.runtime.warning import warn_user
+from boolweave.runtime.words import counted
 
 if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries

@@ -26,7 +26,7 @@ from boolweave.estimator.parameters import (
 )
 from boolweave.fit import rank
 from boolweave.runtime.checks import LARGEST, check_seconds, check_verbose, is_whole, seed_of
-from boolweave.runtime.progress import Deadline, progress, task_progress
+from boolweave.runtime.run import Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,21 +103,18 @@ def select_rank(
             recorder,
             random,
         ),
-        progress(None, estimator.verbose) as on_iteration,
-        Deadline(estimator.max_time, on_iteration) as deadline,
+        estimator._surroundings(recorder) as run,
     ):
         try:
-            selection, _ = rank.search(
-                observations, settings, random, wanted, criterion, deadline, recorder
-            )
+            selection, _ = rank.search(observations, settings, random, wanted, criterion, run)
         except KeyboardInterrupt:
-            if not deadline.passed:
+            if not run.passed:
                 raise
             raise ValueError(
                 f"{estimator.max_time:g} seconds passed before one rank was judged; raise "
                 "`max_time`"
             ) from None
-        if deadline.passed:
+        if run.passed:
             selection = replace(selection, interrupted=False)
         if not selection.interrupted:
             recorder.finish()
@@ -456,5 +453,5 @@ def cover(
     required = Requirements.of(
         matrix, coverage, false_ones, n_components, fixed, max_rows, max_columns
     )
-    with task_progress(shown) as say:
-        return find_cover(matrix, required, seed, seconds, say)
+    with Run(seconds, verbose=shown) as run:
+        return find_cover(matrix, required, seed, run)

@@ -27,8 +27,8 @@ from boolweave.data.labels import name_of, one_pair, positions
 from boolweave.data.observed import ObservedEntries
 from boolweave.engine.result import Result
 from boolweave.runtime.checks import check_count
-from boolweave.runtime.progress import counted
 from boolweave.runtime.types import Integers
+from boolweave.runtime.words import counted
 
 # ---------------------------------------------------------------- words and members
 

@@ -20,6 +20,7 @@ from boolweave.covering import exact
 from boolweave.covering.covering import find_cover
 from boolweave.covering.matrix import Matrix, Requirements
 from boolweave.engine.result import Result
+from boolweave.runtime.run import Run
 from short import shorten_covers
 
 SETTINGS = settings(deadline=None, max_examples=20)
@@ -398,8 +399,9 @@ def test_ctrl_c_ends_with_the_best_cover_so_far(how, step):
             pressed.append(text)
             os.kill(os.getpid(), signal.SIGINT)
 
-    matrix = Matrix.of_data(table)
-    found = find_cover(matrix, Requirements.of(matrix, **how), 0, None, say)
+    matrix, run = Matrix.of_data(table), Run()
+    run.progress.say = say
+    found = find_cover(matrix, Requirements.of(matrix, **how), 0, run)
     check(table, found)
     assert pressed and found.interrupted and found.ending == "interrupted"
     assert found.coverage >= how.get("coverage", 1)

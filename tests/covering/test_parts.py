@@ -19,7 +19,7 @@ from boolweave.covering.parts import (
     maximal_cliques,
 )
 from boolweave.engine.kernels.bits import unpack
-from boolweave.runtime.progress import Deadline, silent
+from boolweave.runtime.run import Run
 
 NEVER = np.zeros(1, dtype=bool)
 
@@ -75,9 +75,9 @@ def test_the_fractional_bound_of_a_crown(n):
     merged = Merged.of(Matrix.of_data(crown), np.zeros((0, n), dtype=np.uint8))
     part = Part.of(merged, merged.list_ones(merged.ones))
     fractions = _least_fractions(crown.astype(bool))
-    found = fractional_bound(part, part.ones.rows, part.count(NEVER), 1, Deadline(None))
+    found = fractional_bound(part, part.ones.rows, part.count(NEVER), 1, Run())
     assert found == np.ceil(fractions - 1e-6) <= least_cover(crown)
-    assert fractional_bound(part, part.ones.rows, part.count(NEVER), n, Deadline(None)) == n
+    assert fractional_bound(part, part.ones.rows, part.count(NEVER), n, Run()) == n
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -86,7 +86,7 @@ def test_the_fractional_bound_of_a_part(seed):
     table, at, part = some_part(seed, (6, 7), 8)
     active = np.zeros(table.shape, dtype=bool)
     active[tuple(np.transpose(at))] = True
-    found = fractional_bound(part, np.arange(len(at)), part.count(NEVER), 1, Deadline(None))
+    found = fractional_bound(part, np.arange(len(at)), part.count(NEVER), 1, Run())
     assert found == np.ceil(_least_fractions(active, table != 0) - 1e-6)
     assert found <= least_cover(active, table != 0)
 
@@ -125,7 +125,7 @@ def test_an_integer_program_without_a_proof_is_not_lost(monkeypatch):
     best, least = fewest(maximal_cliques(part.neighbours(), NEVER), len(part.ones.rows))
     assert best.max() + 1 == least
     monkeypatch.setattr(exact, "fewest", lambda *_: (best, least - 1))
-    search = _Search(merged, 0, 0.0, Deadline(None), silent)  # no rounds of first fit
+    search = _Search(merged, 0, 0.0, Run())  # no rounds of first fit
     alone = min(n for *_, n in search._starts(part, part.count(NEVER)))
     clique, n, bound = search._cover_part(part)
     assert n == least < alone and bound == least - 1

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from crashing import Noting
 from engines import (
     beliefs,
     init,
@@ -24,6 +25,7 @@ from trees import assert_same_log_odds, trees
 from boolweave.datasets import make_boolean
 from boolweave.engine import backend
 from boolweave.engine.loop import converged
+from boolweave.runtime.run import Run
 from boolweave.runtime.threads import effective_jobs, threads
 
 # ---------------------------------------------------------------- exact on trees
@@ -204,9 +206,8 @@ def test_the_best_iterate_is_kept_and_the_history_is_complete():
     def note(*values):
         told.append((*values, *(belief.copy() for belief in beliefs(problem, state))))
 
-    result = run(
-        problem, state, planted.observations, max_iter=60, damping=0.9, tol=0.0, on_iteration=note
-    )
+    how = {"max_iter": 60, "damping": 0.9, "tol": 0.0, "run": Run(progress=Noting(note))}
+    result = run(problem, state, planted.observations, **how)
     assert [values[0] for values in told] == list(range(1, 61))
     assert result.n_iter == 60
     np.testing.assert_array_equal(result.history["residual"], [values[1] for values in told])

@@ -14,7 +14,8 @@ from boolweave.fit import judging, rank
 from boolweave.fit.learn import UninformativeWarning
 from boolweave.fit.rank import Search, SearchState, _by_held_out_entries, _plain
 from boolweave.fit.settings import Settings
-from boolweave.runtime.checkpoint import Checkpoint, Recorder
+from boolweave.runtime.checkpoint import Checkpoint
+from boolweave.runtime.run import Run
 
 
 def test_a_fifth_of_the_votes_is_enough(monkeypatch):
@@ -39,7 +40,7 @@ def test_a_fifth_of_the_votes_is_enough(monkeypatch):
 
 def searching(observations, **how):
     settings = Settings(1, alone=False, **how)
-    return Search(observations, settings, 1, "heldout", None, Recorder(), SearchState())
+    return Search(observations, settings, 1, "heldout", Run(), SearchState())
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_a_choice_by_held_out_entries_is_resumed(tmp_path, monkeypatch):
 
     def crash(self, settings):
         if settings.n_components == 3:
-            self.recorder.save()
+            self.run.recorder.save()
             raise CrashError
         real(self, settings)
 

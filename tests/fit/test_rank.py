@@ -7,6 +7,7 @@ from math import comb, log2
 
 import numpy as np
 import pytest
+from crashing import Noting
 
 import boolweave
 from boolweave import (
@@ -27,6 +28,7 @@ from boolweave.fit.rank import RankSelection, drop_useless, search
 from boolweave.fit.settings import Settings
 from boolweave.model.model import Model
 from boolweave.model.products import boolean_product
+from boolweave.runtime.run import Run
 
 
 def result_of(X, Y, seen, product="or"):
@@ -445,9 +447,8 @@ def test_an_interrupt_inside_a_fit_ends_the_search():
         if next(iterations) == 200:
             raise KeyboardInterrupt
 
-    selection, best = search(
-        planted.observations, Settings(1), np.random.default_rng(0), on_iteration=interrupt
-    )
+    run, random = Run(progress=Noting(interrupt)), np.random.default_rng(0)
+    selection, best = search(planted.observations, Settings(1), random, run=run)
     assert best.interrupted
     assert 1 <= len(selection.ranks) <= 4
 

@@ -10,6 +10,7 @@ from itertools import count
 import numpy as np
 import pytest
 from commands import run_here
+from crashing import Noting
 from problems import even_model, random_run, random_small, run_from
 from reference import log_probability
 
@@ -19,6 +20,7 @@ from boolweave.engine import loop
 from boolweave.engine.integers import IntegerBackend
 from boolweave.fit import learn, rank
 from boolweave.runtime.checkpoint import Checkpoint
+from boolweave.runtime.run import Run
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -29,9 +31,8 @@ def test_an_interrupted_run_returns_the_best_so_far(n_jobs):
         if iteration == 5:
             raise KeyboardInterrupt
 
-    result = random_run(
-        planted.observations, even_model(3), on_iteration=interrupt, n_jobs=n_jobs, tol=0.0
-    )
+    run = Run(progress=Noting(interrupt))
+    result = random_run(planted.observations, even_model(3), run=run, n_jobs=n_jobs, tol=0.0)
     assert result.interrupted
     assert not result.converged
     assert result.n_iter == 5

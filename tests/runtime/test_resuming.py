@@ -122,8 +122,9 @@ def test_a_field_of_another_problem(planted, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "field", "value"),
     [
-        ("Run", "state", None), ("Run", "residuals", 3), ("Run", "scores", ["a"]),
-        ("Run", "best", [0.0]), ("Run", "best", {"State": {}}), ("Run", "best_score", "high"),
+        ("Iterates", "state", None), ("Iterates", "residuals", 3), ("Iterates", "scores", ["a"]),
+        ("Iterates", "best", [0.0]), ("Iterates", "best", {"State": {}}),
+        ("Iterates", "best_score", "high"),
         ("State", "semiring", "other"), ("State", "messages", 0.5), ("Candidate", "result", None),
         ("Result", "n_iter", "many"), ("Result", "ending", "torn"),
         ("Result", "row_log_odds", 1.0), ("Result", "history", None),

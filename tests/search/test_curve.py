@@ -6,13 +6,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-from crashing import Crash, fail_at_round
+from crashing import Crash, Noting, fail_at_round
 
 from boolweave.data.observations import Observations
 from boolweave.datasets import make_boolean
 from boolweave.fit.judging import description_length
 from boolweave.runtime.checkpoint import Checkpoint, Recorder
-from boolweave.runtime.progress import Deadline
+from boolweave.runtime.run import Run
 from boolweave.search import answer, curve, searching
 from boolweave.search.curve import Curve, Point, Tracing
 from boolweave.search.result import result_of
@@ -38,8 +38,8 @@ def planted(shape=(40, 30), K=3, flip=0.03, **how):
 
 @contextmanager
 def job(seen, false_one_weight=1.0, product="or", weights=None, max_time=None, **how):
-    with Deadline(max_time) as deadline:
-        yield Job(seen, pack_table(seen, false_one_weight, product, weights), deadline, **how)
+    with Run(max_time, **how) as run:
+        yield Job(seen, pack_table(seen, false_one_weight, product, weights), run)
 
 
 def search_rank(seen, ranks=None, seed=0, **how):
@@ -204,8 +204,7 @@ def test_ctrl_c_judges_the_ranks_so_far(monkeypatch, module, number):
 
 def test_progress_says_how_many_factors():
     seen = []
-    trace_curve(planted().observations, report=lambda *at: seen.append(at))
-    assert [number for number, *_ in seen] == list(range(1, len(seen) + 1))
+    trace_curve(planted().observations, progress=Noting(lambda *at: seen.append(at)))
     assert {1, 2, 3, 4} <= {factors for _, _, factors, _ in seen}
 
 

@@ -4,11 +4,12 @@ import json
 
 import numpy as np
 import pytest
-from crashing import Crash, fields_of
+from crashing import Crash, Noting, fields_of
 from search_reference import assert_same, random_table
 
 from boolweave.runtime.archives import write_arrays
 from boolweave.runtime.checkpoint import Recorder
+from boolweave.runtime.run import Run
 from boolweave.search.answer import fewest_errors
 from boolweave.search.searching import Job, Options
 
@@ -32,7 +33,7 @@ def run(place, crash_after=None, n_components=2, told=None):
             raise Crash
 
     recorder = Recorder(place, TABLE.observations)
-    job = Job(TABLE.observations, TABLE.pack(), report=report, recorder=recorder)
+    job = Job(TABLE.observations, TABLE.pack(), Run(progress=Noting(report), recorder=recorder))
     return fewest_errors(job, n_components, Options(n_init=2), seed=1)
 
 

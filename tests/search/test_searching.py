@@ -4,12 +4,11 @@ from itertools import count
 
 import numpy as np
 import pytest
-from crashing import fail_at_round
+from crashing import Noting, fail_at_round
 from search_reference import assert_same, cost_of, random_table
 
-from boolweave.runtime import progress
 from boolweave.runtime.checkpoint import Recorder
-from boolweave.runtime.progress import Deadline
+from boolweave.runtime.run import Run
 from boolweave.search import searching
 from boolweave.search.answer import fewest_errors
 from boolweave.search.searching import Job, Options, Search, Searching
@@ -20,8 +19,8 @@ TABLE = random_table(5, (14, 12), missing=0.05)
 
 
 def search(dense=TABLE, n_components=3, options=None, seed=0, max_time=None, **how):
-    with Deadline(max_time) as deadline:
-        job = Job(dense.observations, dense.pack(), deadline, **how)
+    with Run(max_time, **how) as run:
+        job = Job(dense.observations, dense.pack(), run)
         return fewest_errors(job, n_components, options or Options(), seed)
 
 
@@ -105,10 +104,9 @@ def test_a_limit_of_time_replaces_that_of_work(monkeypatch):
     def clock():
         return 1e9 if len(rounds) > 60 else 0.0
 
-    monkeypatch.setattr(progress.time, "monotonic", clock)
-    found = search(
-        options=Options(most_work=1.0), max_time=1e6, report=lambda *at: rounds.append(at)
-    )
+    monkeypatch.setattr("boolweave.runtime.run.time.monotonic", clock)
+    note = Noting(lambda *at: rounds.append(at))
+    found = search(options=Options(most_work=1.0), max_time=1e6, progress=note)
     monkeypatch.undo()
     assert len(rounds) == found.n_rounds > 60
     assert found.cost == cost_of(TABLE, found.X, found.Y)
@@ -119,7 +117,7 @@ def test_a_limit_of_time_replaces_that_of_work(monkeypatch):
 
 def test_reports_tell_how_far_it_is():
     told: list[tuple] = []
-    found = search(options=Options(n_init=2), report=lambda *at: told.append(at))
+    found = search(options=Options(n_init=2), progress=Noting(lambda *at: told.append(at)))
     numbers, costs, factors, shares = zip(*told, strict=True)
     assert numbers == tuple(range(1, found.n_rounds + 1))
     assert costs == tuple(found.history) and set(factors) == {3}
@@ -139,8 +137,8 @@ def test_an_interrupted_search_returns_the_best_so_far(monkeypatch, place, n_job
         fail_at_round(monkeypatch, n_rounds, KeyboardInterrupt)
     if place == "save":
         monkeypatch.setattr(recorder, "save_if_due", interrupt)
-    report = interrupt if place == "report" else None
-    found = search(n_jobs=n_jobs, report=report, recorder=recorder)
+    progress = Noting(interrupt) if place == "report" else None
+    found = search(n_jobs=n_jobs, progress=progress, recorder=recorder)
     assert found.interrupted and not found.passed
     assert found.n_rounds == n_rounds
     assert found.cost == cost_of(TABLE, found.X, found.Y) <= found.history[-1]

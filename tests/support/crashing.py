@@ -12,11 +12,18 @@ from boolweave import BooleanMatrixFactorization
 from boolweave.completion.tasks import Runner
 from boolweave.engine import loop
 from boolweave.runtime.checkpoint import Recorder
-from boolweave.runtime.progress import Deadline
+from boolweave.runtime.run import Progress, Run
 
 
 class Crash(Exception):
     """What stands for a kill within one process."""
+
+
+class Noting(Progress):
+    """Calls a function with what it is told about each iteration or round."""
+
+    def __init__(self, function):
+        self.iteration = self.round = function
 
 
 def fail_at(monkeypatch, steps, error=Crash):
@@ -65,19 +72,19 @@ def fail_at_round(monkeypatch, number, error=Crash, of=None):
 
     The waits of the module `of` are counted; by default, all of them.
     """
-    wait, left = Deadline.wait, number
+    wait, left = Run.wait, number
 
-    def wait_or_fail(deadline, running):
+    def wait_or_fail(run, running):
         nonlocal left
         left -= of is None or sys._getframe(1).f_globals["__name__"] == of.__name__
         if left == 0:
             left = -1
             if error is not KeyboardInterrupt:
                 raise error
-            deadline.interrupted = deadline.stop[0] = True
-        wait(deadline, running)
+            run.interrupted = run.stop[0] = True
+        wait(run, running)
 
-    monkeypatch.setattr(Deadline, "wait", wait_or_fail)
+    monkeypatch.setattr(Run, "wait", wait_or_fail)
 
 
 def crash_now_and_then(monkeypatch, seed, longest=60):

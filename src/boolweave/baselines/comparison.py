@@ -31,7 +31,7 @@ from boolweave.estimator import BooleanMatrixFactorization
 from boolweave.io.files import shortened
 from boolweave.runtime.checks import check_count
 from boolweave.runtime.extras import need
-from boolweave.runtime.progress import LOOK_AFTER
+from boolweave.runtime.run import LOOK_AFTER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,7 +17,7 @@ from boolweave.cli.output import (
     write_all,
 )
 from boolweave.cli.process import INTERRUPTED
-from boolweave.runtime.progress import counted
+from boolweave.runtime.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -34,7 +34,7 @@ from boolweave.estimator.parameters import AtLeast
 from boolweave.metrics import accuracy
 from boolweave.model.odds import sigmoid
 from boolweave.recommend import RecommenderMixin, Words
-from boolweave.runtime.progress import task_progress
+from boolweave.runtime.run import Run
 from boolweave.runtime.types import Doubles
 
 if TYPE_CHECKING:
@@ -204,8 +204,8 @@ class BooleanCompletion(RecommenderMixin, TransformerMixin, BaseEstimator):  # t
         cautions.about_one_value(table.observations)
         wanted, n_members, seed = self._wanted(), int(self.n_members), self._seed()
         runner = Runner(self.n_jobs, self.client)
-        with runner.shielded(), task_progress(self.verbose) as say:
-            found = fit(table, wanted, n_members, seed, runner, self.max_time, say)
+        with runner.shielded(), Run(verbose=self.verbose) as run:
+            found = fit(table, wanted, n_members, seed, runner, self.max_time, run.progress.say)
         self._frame = Frame.of(X)
         return self._keep(table, found)
 
@@ -258,9 +258,9 @@ class BooleanCompletion(RecommenderMixin, TransformerMixin, BaseEstimator):  # t
         table = Table.of(seen, None, None, features[0], features[1])
         wanted, seed = self._wanted(), self._seed()
         runner = Runner(self.n_jobs, self.client)
-        with runner.shielded(), task_progress(self.verbose) as say:
+        with runner.shielded(), Run(verbose=self.verbose) as run:
             ensemble, stopped = refit(
-                table, self.ensemble_, wanted, seed, runner, self.max_time, say
+                table, self.ensemble_, wanted, seed, runner, self.max_time, run.progress.say
             )
         self.n_features_in_ = seen.n_columns
         if self._frame is not None:  # its names are those of the first table; labels are complete

@@ -19,49 +19,42 @@ from boolweave.covering.partial import partial_cover
 from boolweave.covering.result import Cover, cover_of, greedy_order
 from boolweave.engine.kernels.bits import Words, n_words, pack
 from boolweave.engine.result import Ending
-from boolweave.runtime.progress import Deadline, Say, silent
+from boolweave.runtime.run import Run
 from boolweave.search.table import Bits
 
 # The share of `max_time` for a cover of all ones, if a search for fewer factors follows.
 FIRST_SHARE = 0.5
 
 
-def find_cover(
-    matrix: Matrix, required: Requirements, seed: int, max_time: float | None = None,
-    say: Say = silent,
-) -> Cover:  # fmt: skip
-    """Find the fewest factors that meet the requirements; `say` is called with the progress.
+def find_cover(matrix: Matrix, required: Requirements, seed: int, run: Run | None = None) -> Cover:
+    """Find the fewest factors that meet the requirements.
 
-    After `max_time` seconds, or at Ctrl-C, the answer is the best cover so far.
+    When the time is over, or at Ctrl-C, the answer is the best cover so far.
     """
+    run = run or Run()
     fixed, F = required.fixed, len(required.fixed)
     fixed_rows, n_false = rows_of_fixed(matrix, fixed, required.most_false)
     most = None if required.most_factors is None else required.most_factors - F
     goal = replace(required, most_false=required.most_false - n_false, most_factors=most)
     exactly = required.most_false == 0
     is_last = exactly and not goal.most_missed and most is None
-    with Deadline(max_time) as deadline:
-        tiles, X, Y = deadline.call(
-            lambda: _without_false_ones(
-                matrix, fixed_rows, fixed, required.limits, seed, exactly, deadline, say
-            ),
-            share=1.0 if is_last else FIRST_SHARE,
-        )
-        if not exactly or goal.most_missed or (most is not None and len(Y) > most):
-            covered = _product(fixed_rows, fixed, matrix.shape)
-            start = X, Y
-            found = deadline.call(
-                lambda: partial_cover(matrix, covered, goal, start, seed, deadline.stop, say)
-            )
-            X, Y = found.X, found.Y
+    tiles, X, Y = run.call(
+        lambda: _without_false_ones(matrix, fixed_rows, fixed, required.limits, seed, exactly, run),
+        share=1.0 if is_last else FIRST_SHARE,
+    )
+    if not exactly or goal.most_missed or (most is not None and len(Y) > most):
+        covered = _product(fixed_rows, fixed, matrix.shape)
+        start = X, Y
+        found = run.call(lambda: partial_cover(matrix, covered, goal, start, seed, run))
+        X, Y = found.X, found.Y
     bound = F
     if exactly:  # one more factor for each missed one would cover all ones
         bound += max(tiles.bound - goal.most_missed, 0)
     X, Y = np.concatenate([fixed_rows, X], axis=1), np.concatenate([fixed, Y])
     order, gained = _order(matrix, X, Y, F)
     bound = max(bound, int(matrix.n_ones > required.most_missed))
-    ending = Ending.OUT_OF_TIME if deadline.passed else Ending.CONVERGED
-    ending = Ending.INTERRUPTED if deadline.interrupted else ending
+    ending = Ending.OUT_OF_TIME if run.passed else Ending.CONVERGED
+    ending = Ending.INTERRUPTED if run.interrupted else ending
     return cover_of(matrix, required, X[:, order], Y[order], gained, bound, ending)
 
 
@@ -91,7 +84,7 @@ def rows_of_fixed(matrix: Matrix, fixed: Bits, most_false: int) -> tuple[Bits, i
 
 def _without_false_ones(
     matrix: Matrix, fixed_rows: Bits, fixed: Bits, limits: Limits, seed: int, exactly: bool,
-    deadline: Deadline, say: Say,
+    run: Run,
 ) -> tuple[Tiles, Bits, Bits]:  # fmt: skip
     """Cover all ones that fixed factors do not cover; also return the factors X (M, T), Y (T, N).
 
@@ -106,7 +99,7 @@ def _without_false_ones(
     for f, rows in enumerate(pack(fixed_rows[merged.first_rows].T)):
         remove_within(active, rows, merged.fixed[f])
     most_work = MOST_WORK if exactly else 0.0
-    tiles = exact_cover(merged, active, limits, seed, most_work, deadline, say)
+    tiles = exact_cover(merged, active, limits, seed, most_work, run)
     X, Y = merged.expanded(tiles.rows, tiles.columns)
     if len(Y):  # in the order of their first rows and columns
         order = np.lexsort((Y.argmax(axis=1), X.argmax(axis=0)))

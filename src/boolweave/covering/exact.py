@@ -38,7 +38,8 @@ from boolweave.covering.parts import (
     maximal_cliques,
 )
 from boolweave.engine.kernels.bits import Words, n_words, random_words, sizes_of
-from boolweave.runtime.progress import Deadline, Say, counted
+from boolweave.runtime.run import Run
+from boolweave.runtime.words import counted
 
 # Up to this many ones that remain after the reductions are divided into connected components.
 MOST_DIVIDED = 4000
@@ -70,9 +71,8 @@ class Tiles:
 
 
 def exact_cover(
-    merged: Merged, active: Words, limits: Limits, seed: int, most_work: float, deadline: Deadline,
-    say: Say,
-) -> Tiles:  # fmt: skip
+    merged: Merged, active: Words, limits: Limits, seed: int, most_work: float, run: Run
+) -> Tiles:
     """Cover the active ones with few factors and no false ones.
 
     Parameters
@@ -85,22 +85,20 @@ def exact_cover(
     seed : int
     most_work : float
         Maximum work of all rounds of first fit.
-    deadline : Deadline
+    run : Run
         When it sets its `stop`, the search ends with the best cover so far.
-    say : callable
-        It is called with a line of text about the current step.
 
     Returns
     -------
     Tiles
         Without limits, every row or column that is added to a tile would add a false one.
     """
-    search = _Search(merged, seed, most_work, deadline, say)
+    search = _Search(merged, seed, most_work, run)
     ones = merged.list_ones(active)
     if not len(ones.rows):
         return Tiles(np.zeros((0, n_words(merged.shape[0])), dtype=np.uint64), merged.fixed[:0], 0)
-    say(f"reducing {counted(len(ones.rows), 'one')}")
-    found, remaining = reduced(merged, active, ones, deadline.stop)
+    run.progress.say(f"reducing {counted(len(ones.rows), 'one')}")
+    found, remaining = reduced(merged, active, ones, run.stop)
     n_forced = search.n_before = int(found.n[0])
     clique, n_left, bound = search.cover(_subset(ones, remaining))
     found.clique[remaining] = n_forced + clique
@@ -133,12 +131,10 @@ def reduced(merged: Merged, active: Words, ones: Ones, stop: Flag) -> tuple[Redu
 class _Search:
     """Covers of some ones of a merged matrix, with a limited amount of work."""
 
-    def __init__(
-        self, merged: Merged, seed: int, most_work: float, deadline: Deadline, say: Say
-    ) -> None:
+    def __init__(self, merged: Merged, seed: int, most_work: float, run: Run) -> None:
         self.merged = merged
         self.most_work = most_work
-        self.deadline, self.stop, self.say = deadline, deadline.stop, say
+        self.run, self.stop = run, run.stop
         self.n_before = 0  # number of factors of other ones, for display
         self.random = np.random.default_rng(seed)
         self.work = 0.0
@@ -175,7 +171,7 @@ class _Search:
         if n_ones <= MOST_LISTED:
             listed = maximal_cliques(part.neighbours(), self.stop)
             if listed is not None:
-                clique, bound = fewest(listed, n_ones, self.deadline.left())
+                clique, bound = fewest(listed, n_ones, self.run.left())
                 best = None if clique is None else (clique, int(clique.max()) + 1)
                 if best is not None and best[1] == bound:
                     return *best, bound
@@ -195,11 +191,12 @@ class _Search:
         clique, n_cliques = best
         if self.most_work and bound < n_cliques:
             self._report(n_cliques, "looking for a lower bound")
-            bound = fractional_bound(part, clique, count, bound, self.deadline)
+            bound = fractional_bound(part, clique, count, bound, self.run)
         return clique, n_cliques, bound
 
     def _report(self, n_cliques: int, text: str) -> None:
-        self.say(f"{counted(self.n_before + n_cliques, 'factor')} so far, {text}")
+        factors = counted(self.n_before + n_cliques, "factor")
+        self.run.progress.say(f"{factors} so far, {text}")
 
     def _starts(self, part: Part, count: Indices) -> list[tuple[Indices, Indices, int]]:
         """Some first orders, the cliques that result from each, and their number.

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from boolweave.covering.kernels.reducing import Flag
 from boolweave.covering.kernels.tiles import descend_within, grow, n_missed
 from boolweave.covering.matrix import NO_LIMITS, Matrix, Requirements, packed
 from boolweave.covering.result import greedy_order
 from boolweave.engine.kernels.bits import Words, pack, random_words, sizes_of
-from boolweave.runtime.progress import Say, counted
+from boolweave.runtime.run import Run
+from boolweave.runtime.words import counted
 from boolweave.search.kernels.descent import prune, scratch
 from boolweave.search.kernels.factors import Entries, Table, empty_factors
 from boolweave.search.searching import improve_factors, work_of_refit
@@ -56,7 +56,7 @@ class Found:
 
 def partial_cover(
     matrix: Matrix, covered: Words, goal: Requirements, start: tuple[Bits, Bits], seed: int,
-    stop: Flag, say: Say,
+    run: Run,
 ) -> Found:  # fmt: skip
     """Cover enough ones with few factors, or as many ones as possible with a number of factors.
 
@@ -70,12 +70,10 @@ def partial_cover(
     start : X (M, T) and Y (T, N)
         Factors without false ones that cover all ones.
     seed : int
-    stop : (1,) array of bool
-        When another thread sets it, the search ends with the best answer so far.
-    say : callable
-        It is called with a line of text about the current step.
+    run : Run
+        When it sets its `stop`, the search ends with the best answer so far.
     """
-    search = _Search(matrix, covered, goal, seed, stop, say)
+    search = _Search(matrix, covered, goal, seed, run)
     found = search.first(*start)
     if goal.most_false:
         found = search.with_false_ones(found)
@@ -89,9 +87,9 @@ def partial_cover(
 
 class _Search:
     def __init__(
-        self, matrix: Matrix, covered: Words, goal: Requirements, seed: int, stop: Flag, say: Say
+        self, matrix: Matrix, covered: Words, goal: Requirements, seed: int, run: Run
     ) -> None:
-        self.matrix, self.goal, self.stop, self.say = matrix, goal, stop, say
+        self.matrix, self.goal, self.stop, self.say = matrix, goal, run.stop, run.progress.say
         self.random = np.random.default_rng(seed)
         self.weight = np.inf if goal.most_false == 0 else WEIGHTS[0]
         self.entries = _entries(matrix, covered)

@@ -31,7 +31,7 @@ from boolweave.covering.kernels.reducing import Allowed, Indices, Ones, empty_sp
 from boolweave.covering.kernels.tiles import count_neighbours
 from boolweave.covering.matrix import CELLS_AT_ONCE, Merged, packed_at
 from boolweave.engine.kernels.bits import Words, pack, random_words, sizes_of, unpack
-from boolweave.runtime.progress import Deadline
+from boolweave.runtime.run import Run
 from boolweave.runtime.threads import cut
 
 # Maximum number of words that are read to count neighbours; each takes a nanosecond or less.
@@ -253,9 +253,7 @@ TOLERANCE = 100
 MOST_MEMBERS = 50
 
 
-def fractional_bound(
-    part: Part, clique: Indices, count: Indices, bound: int, deadline: Deadline
-) -> int:
+def fractional_bound(part: Part, clique: Indices, count: Indices, bound: int, run: Run) -> int:
     """Improve a lower bound of the number of cliques of any cover.
 
     Parameters
@@ -265,7 +263,7 @@ def fractional_bound(
         The clique of each one in a cover, and the number of its neighbours.
     bound : int
         A lower bound that is known.
-    deadline : Deadline
+    run : Run
         When it sets its `stop`, the bound so far is returned.
     """
     n_ones = len(clique)
@@ -275,8 +273,8 @@ def fractional_bound(
     for c in range(int(clique.max()) + 1):
         pool.add(np.flatnonzero(clique == c))
     squares, work, grew = 0, 0, True
-    while grew and work < MOST_WORK and not deadline.stop[0]:
-        solved = _solve(pool.matrix(), isqrt(MOST_SQUARES - squares), deadline.left())
+    while grew and work < MOST_WORK and not run.stop[0]:
+        solved = _solve(pool.matrix(), isqrt(MOST_SQUARES - squares), run.left())
         if solved is None or np.ceil(solved.value - 1e-6) <= bound:
             break  # no time or steps are left, or more cliques can only lower the value
         squares += min(solved.n_steps**2, MOST_SQUARES - squares)
@@ -288,7 +286,7 @@ def fractional_bound(
         limit = UNITS + TOLERANCE
         n, used = price(
             part.allowed, part.ones, order, units, limit, MOST_WORK - work, members, start,
-            deadline.stop,
+            run.stop,
         )  # fmt: skip
         work += int(used)
         bound = max(bound, -(-int(units.sum()) // limit))

@@ -13,8 +13,7 @@ from boolweave.data.observed import ObservedEntries
 from boolweave.engine.backend import AnyBackend, KeptBeliefs, Problem, State
 from boolweave.engine.result import Ending, Result
 from boolweave.model.odds import with_infinities
-from boolweave.runtime.checkpoint import Recorder
-from boolweave.runtime.progress import OnIteration
+from boolweave.runtime.run import Run, drive
 
 # Minimum number of iterations of a run: with another model, or other first beliefs, it takes some
 # iterations before changes of messages show whether they have converged.
@@ -22,7 +21,7 @@ LEAST_ITERATIONS = 3
 
 
 @dataclass(eq=False)
-class Run:
+class Iterates:
     """The state of `run`: with the problem, it is enough to continue."""
 
     state: State
@@ -39,7 +38,7 @@ def converged(state: State, tol: float) -> bool:
 
 
 def iterate(
-    backend: AnyBackend, problem: Problem, at: Run, damping: float, keep_last: bool = False
+    backend: AnyBackend, problem: Problem, at: Iterates, damping: float, keep_last: bool = False
 ) -> None:
     """Do one iteration, note how it went, and keep the beliefs if they are the best so far.
 
@@ -67,30 +66,27 @@ def run(
     max_iter: int = 200,
     tol: float = 1e-3,
     keep_last: bool = False,
-    on_iteration: OnIteration | None = None,
-    recorder: Recorder | None = None,
+    run: Run | None = None,
 ) -> Result:
-    """Iterate from `state` until convergence, `max_iter` iterations or Ctrl-C.
+    """Iterate from `state` until convergence, `max_iter` iterations, the time limit or Ctrl-C.
 
     Afterwards, `state` is that of the last iteration; the result holds the beliefs of the iterate
     with the highest log-posterior; those of the last one in sum-product, or to `keep_last`.
-    `on_iteration` is called with iteration, residual and log-posterior; the `recorder` may save
-    after every iteration.
     """
-    recorder = recorder or Recorder()
-    with recorder.frame("run", lambda: Run(state), Run) as at:
+    run = run or Run()
+
+    def step(at: Iterates) -> bool:
+        n, state = len(at.scores), at.state
+        if n >= max_iter or (n >= LEAST_ITERATIONS and converged(state, tol)):
+            return False
+        iterate(backend, problem, at, damping, keep_last)
+        run.progress.iteration(state.n_iter, state.residual, at.scores[-1])
+        return True
+
+    with run.recorder.frame("run", lambda: Iterates(state), Iterates) as at:
         state = at.state
-        try:
-            while len(at.scores) < max_iter and not (
-                len(at.scores) >= LEAST_ITERATIONS and converged(state, tol)
-            ):
-                iterate(backend, problem, at, damping, keep_last)
-                if on_iteration is not None:
-                    on_iteration(state.n_iter, state.residual, at.scores[-1])
-                recorder.save_if_due()
-            ending = Ending.of(converged(state, tol))
-        except KeyboardInterrupt:
-            ending = Ending.INTERRUPTED
+        ended = drive(step, at, run)
+        ending = Ending.of(converged(state, tol)) if ended else Ending.INTERRUPTED
         if at.best is None:
             at.best = backend.keep_beliefs(problem, state, None)
             at.best_score = backend.log_posterior(problem, state)

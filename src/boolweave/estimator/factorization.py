@@ -46,7 +46,7 @@ from boolweave.model.odds import sigmoid
 from boolweave.model.products import Product, boolean_product
 from boolweave.recommend import Explanation, FactorExplainer
 from boolweave.runtime.checkpoint import Checkpoint, Recorder, WholeNumber
-from boolweave.runtime.progress import Deadline, progress
+from boolweave.runtime.run import Run
 from boolweave.runtime.types import Floats
 from boolweave.search.result import FoldInOfFewestErrors
 
@@ -599,20 +599,16 @@ class BooleanMatrixFactorization(FittedFactorization):
         selection, n_dropped = None, 0
         with (
             self._recording(observations, settings, first_seed) as (recorder, random),
-            progress(learn.most_iterations(settings), self.verbose) as on_iteration,
-            Deadline(self.max_time, on_iteration) as deadline,
+            self._surroundings(recorder, learn.most_iterations(settings)) as run,
         ):
-            how: dict[str, Any] = {
-                "on_iteration": deadline, "recorder": recorder, "backends": backends
-            }  # fmt: skip
             if self.n_components == "auto":
-                selection, best = rank.choose(observations, settings, random, **how)
+                selection, best = rank.choose(observations, settings, random, run, backends)
                 result, n_dropped = rank.drop_useless(best)
             else:
                 useful = replace(settings, n_components=most_useful(settings, observations.shape))
-                result = learn.fit(observations, useful, random, **how)
+                result = learn.fit(observations, useful, random, run, backends=backends)
                 result = result.with_empty_factors(settings.n_components)
-            if deadline.passed:
+            if run.passed:
                 result = replace(result, ending=Ending.OUT_OF_TIME)
                 selection = selection and replace(selection, interrupted=False)
             if not result.interrupted:
@@ -620,6 +616,12 @@ class BooleanMatrixFactorization(FittedFactorization):
         cautions.about_changes(result, self)
         cautions.about_contradictions(result, self)
         return numbered(result, self.row_prior, self.column_prior), selection, n_dropped
+
+    def _surroundings(self, recorder: Recorder, total: int | None = None) -> Run:
+        """The time limit, the progress, the checkpoints and the threads of a search."""
+        return Run(
+            self.max_time, recorder=recorder, n_jobs=self.n_jobs, verbose=self.verbose, total=total
+        )
 
     @contextmanager
     def _recording(

@@ -12,12 +12,10 @@ from boolweave import cautions
 from boolweave.data.convert import entry_weights
 from boolweave.estimator.parameters import bytes_allowed, settings_of
 from boolweave.fit import memory
-from boolweave.runtime.checks import check_seconds
-from boolweave.runtime.progress import Deadline, search_progress
 from boolweave.search.answer import fewest_errors as search
 from boolweave.search.curve import search_rank, trace_curve
 from boolweave.search.result import result_of
-from boolweave.search.searching import Job, Options, compile_kernels
+from boolweave.search.searching import Job, Options
 from boolweave.search.table import pack_table
 
 if TYPE_CHECKING:
@@ -94,11 +92,10 @@ def _search_of(
     recorder: Recorder,
 ) -> Iterator[Job]:
     """The search that the parameters ask for, with its time limit and its display of progress."""
-    compile_kernels()  # does not count
-    false_weight, seconds = float(parameters.false_one_weight), check_seconds(parameters.max_time)
+    false_weight = float(parameters.false_one_weight)
     table = pack_table(observations, false_weight, parameters.product, weights)
-    with search_progress(seconds, parameters.verbose) as report, Deadline(seconds) as deadline:
-        yield Job(observations, table, deadline, parameters.n_jobs, report, recorder)
+    with parameters._surroundings(recorder) as run:
+        yield Job(observations, table, run)
 
 
 def _recording(

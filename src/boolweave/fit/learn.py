@@ -40,8 +40,8 @@ from boolweave.fit.stages import (
     forget_messages,
     joined,
 )
-from boolweave.runtime.checkpoint import Recorder, WholeNumber
-from boolweave.runtime.progress import OnIteration
+from boolweave.runtime.checkpoint import WholeNumber
+from boolweave.runtime.run import Run
 from boolweave.runtime.threads import effective_jobs
 from boolweave.runtime.warning import warn_user
 
@@ -66,8 +66,7 @@ def fit(
     observations: ObservedEntries,
     settings: Settings,
     random: np.random.Generator,
-    on_iteration: OnIteration | None = None,
-    recorder: Recorder | None = None,
+    run: Run | None = None,
     first: Result | None = None,
     backends: BackendFactory | None = None,
 ) -> Result:
@@ -79,10 +78,8 @@ def fit(
     settings : Settings
     random : numpy Generator
         Generator that seeds the starts.
-    on_iteration : callable, optional
-        It is called with the iteration, residual and log-posterior of every iteration.
-    recorder : Recorder, optional
-        It saves the state of the fit; if it has a saved state, the fit continues from there.
+    run : Run, optional
+        The time limit of the fit, its progress and its checkpoints.
     first : Result, optional
         Factors of the same number with which an additional start begins; random starts are then
         optional.
@@ -93,16 +90,15 @@ def fit(
     -------
     Result
     """
-    recorder, backends = recorder or Recorder(), backends or LocalBackends()
-    this = _Fit(observations, settings, on_iteration, recorder, first, backends)
+    this = _Fit(observations, settings, run or Run(), first, backends or LocalBackends())
     store = this.choose_store(effective_jobs(settings.n_jobs))
-    blocks = this.recorder.frame("blocks", lambda: WholeNumber(store.n_blocks), WholeNumber)
-    with blocks as n_blocks:
+    recorder = this.run.recorder
+    with recorder.frame("blocks", lambda: WholeNumber(store.n_blocks), WholeNumber) as n_blocks:
         this.keep_in(store, n_blocks.value)
         try:
-            return this.run(random)
+            return this.answer(random)
         finally:
-            this.recorder.checks = {}  # they refer to the problem, and so to its messages
+            recorder.checks = {}  # they refer to the problem, and so to its messages
 
 
 def most_iterations(settings: Settings) -> int:
@@ -124,19 +120,19 @@ def check_memory(
     observations: ObservedEntries, settings: Settings, backends: BackendFactory | None = None
 ) -> None:
     """Raise MemoryError if a fit would need more memory than there is."""
-    this = _Fit(observations, settings, None, Recorder(), None, backends or LocalBackends())
+    this = _Fit(observations, settings, Run(), None, backends or LocalBackends())
     this.choose_store(effective_jobs(settings.n_jobs))
 
 
 class _Fit(FitStages):
     """One call of `fit`: the order of its steps."""
 
-    def run(self, random: np.random.Generator) -> Result:
+    def answer(self, random: np.random.Generator) -> Result:
         """Return the answer of the first attempt that does not fail; if all do, the best one."""
         n_init = self.settings.n_init
         seeds = random.spawn(n_init * len(FLIPS))
         self._register_frames()
-        with self.recorder.frame("attempts", Attempts) as attempts:
+        with self.run.recorder.frame("attempts", Attempts) as attempts:
             while attempts.n_failed < len(FLIPS):
                 n = attempts.n_failed
                 self._begin_with(FLIPS[n])
@@ -153,9 +149,9 @@ class _Fit(FitStages):
 
     def _register_frames(self) -> None:
         """Announce the classes and the checks of the frames of a checkpoint."""
-        self.recorder.register(Beliefs, *MESSAGE_TYPES)
+        self.run.recorder.register(Beliefs, *MESSAGE_TYPES)
         most = max(self.settings.max_iter, FIRST_UPDATE, UPDATE_EVERY)
-        self.recorder.checks = checks_of_fit(self, most)
+        self.run.recorder.checks = checks_of_fit(self, most)
 
     def _begin_with(self, flip: float) -> None:
         """Begin learning with this flip probability, if the noise is learned."""
@@ -183,7 +179,7 @@ class _Fit(FitStages):
         An interrupted run returns its result so far. The steps below keep that, if it is the best,
         and raise KeyboardInterrupt, as Ctrl-C between two runs does.
         """
-        with self.recorder.frame("starts", Starts) as at:
+        with self.run.recorder.frame("starts", Starts) as at:
             try:
                 method = self._auto if self.settings.method == "auto" else self._restarts
                 at.best = method(at, seeds)
@@ -198,7 +194,7 @@ class _Fit(FitStages):
 
         Callers should keep no other reference to it, so that its messages can be freed.
         """
-        if not self.recorder.resuming:
+        if not self.run.recorder.resuming:
             at.current = begin()
         assert at.current is not None
         return at.current

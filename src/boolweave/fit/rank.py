@@ -40,8 +40,7 @@ from boolweave.fit.settings import Settings
 from boolweave.fit.stages import STRIDE as LONGER_STEPS
 from boolweave.fit.stages import BackendFactory, channel_from_counts, model_from_bits
 from boolweave.model.model import Model
-from boolweave.runtime.checkpoint import Recorder
-from boolweave.runtime.progress import OnIteration, on_rank_of
+from boolweave.runtime.run import Run
 from boolweave.runtime.types import Floats
 from boolweave.runtime.warning import warn_user
 
@@ -168,8 +167,7 @@ def search(
     random: np.random.Generator,
     ranks: Iterable[int] | None = None,
     criterion: Criterion = "mdl",
-    on_iteration: OnIteration | None = None,
-    recorder: Recorder | None = None,
+    run: Run | None = None,
     backends: BackendFactory | None = None,
 ) -> tuple[RankSelection, Result | None]:
     """Fit every rank and choose one; also return its fit if the criterion made one ("mdl").
@@ -178,16 +176,14 @@ def search(
     ranks that are tried and their results then depend only on the data; `random` is for the last
     fit, that of the best rank. Ctrl-C ends the search with the ranks tried so far.
     """
-    recorder = recorder or Recorder()
+    run = run or Run()
     n_scores = 1 if criterion == "mdl" else N_FOLDS * n_row_groups(observations)
-    recorder.checks = checks_of_search(observations.shape, SearchState, n_scores)
+    run.recorder.checks = checks_of_search(observations.shape, SearchState, n_scores)
     interrupted = False
-    with recorder.frame("ranks", SearchState) as state:
+    with run.recorder.frame("ranks", SearchState) as state:
         seed = int(random.integers(2**31))
         settings = replace(settings, alone=False)
-        this = Search(
-            observations, settings, seed, criterion, on_iteration, recorder, state, backends
-        )
+        this = Search(observations, settings, seed, criterion, run, state, backends)
         try:
             if ranks is None:
                 this.go_up()
@@ -228,8 +224,7 @@ class Search:
     settings: Settings
     seed: int
     criterion: Criterion
-    on_iteration: OnIteration | None
-    recorder: Recorder
+    run: Run
     state: SearchState
     backends: BackendFactory | None = None
     n_folds: int = N_FOLDS
@@ -300,9 +295,7 @@ class Search:
     def report(self, rank: int, last: int) -> None:
         """Report the rank that is tried next, and the likely last one."""
         best = self.best if self.state.ranks else None
-        on_rank_of(self.on_iteration)(
-            rank, best, max(rank, min(last, (best or rank) + RANKS_BEYOND))
-        )
+        self.run.progress.rank(rank, best, max(rank, min(last, (best or rank) + RANKS_BEYOND)))
 
     def _next(self) -> int | None:
         """Return the rank to try next; None if the best one is found."""
@@ -368,10 +361,7 @@ class Search:
         """Do one of the fits of a rank, unless it is already done; return its result."""
         state = self.state
         if number == len(state.fits):
-            result = fit(
-                self.observations, settings, random, self.on_iteration, self.recorder, first,
-                self.backends,
-            )  # fmt: skip
+            result = fit(self.observations, settings, random, self.run, first, self.backends)
             state.fits.append(result)
             state.bits.append(description_length(result))
             if result.interrupted:
@@ -412,17 +402,17 @@ class Search:
         """Fit a rank without each part of the entries in turn, and keep the log-losses."""
 
         def fitted(kept: ObservedEntries, random: np.random.Generator) -> Result:
-            result = fit(kept, settings, random, self.on_iteration)
+            result = fit(kept, settings, random, self.run)
             if result.interrupted:
                 raise KeyboardInterrupt
             return result
 
-        with _no_warnings():
+        with _no_warnings(), self.run.recorder.paused():
             losses, wrong = self.tested(settings.n_components, fitted)
         self.state.ranks.append(settings.n_components)
         self.state.scores.append(losses)
         self.state.wrong.append(wrong)
-        self.recorder.save_if_due()
+        self.run.recorder.save_if_due()
 
     def tested(
         self, rank: int, fitted: Callable[[ObservedEntries, np.random.Generator], Result]
@@ -571,8 +561,7 @@ def choose(
     observations: ObservedEntries,
     settings: Settings,
     random: np.random.Generator,
-    on_iteration: OnIteration | None = None,
-    recorder: Recorder | None = None,
+    run: Run | None = None,
     backends: BackendFactory | None = None,
 ) -> tuple[RankSelection, Result]:
     """Choose the number of factors, which depends only on the data, and fit them.
@@ -580,15 +569,11 @@ def choose(
     If nothing but noise is found, a warning says so, and the answer is a constant matrix. Ctrl-C
     ends the choice with the best fit so far.
     """
-    recorder = recorder or Recorder()
-    recorder.checks = checks_of_search(observations.shape)
-    options: dict[str, Any] = {
-        "on_iteration": on_iteration,
-        "recorder": recorder,
-        "backends": backends,
-    }
+    run = run or Run()
+    run.recorder.checks = checks_of_search(observations.shape)
+    options: dict[str, Any] = {"run": run, "backends": backends}
     last = random.spawn(1)[0]
-    with recorder.frame("choice", Choice) as choice:
+    with run.recorder.frame("choice", Choice) as choice:
         if choice.described is None:
             choice.described, choice.best = search(observations, settings, random, **options)
         selection, result = choice.described, choice.best
@@ -597,8 +582,8 @@ def choose(
             return selection, result
         if not _is_clear(selection, observations):
             this = Search(
-                observations, replace(settings, alone=False), SEED, "heldout", on_iteration,
-                recorder, choice.held_out, backends,
+                observations, replace(settings, alone=False), SEED, "heldout", run,
+                choice.held_out, backends,
                 MORE_FOLDS if observations.n_observed < FEW_ENTRIES else N_FOLDS,
             )  # fmt: skip
             try:

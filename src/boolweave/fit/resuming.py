@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boolweave.engine.backend import Beliefs, InitialBeliefs, State, check_like, no_array
-from boolweave.engine.loop import Run
+from boolweave.engine.loop import Iterates
 from boolweave.engine.result import Result
 from boolweave.fit.stages import Attempts, Decimation, Learning, Starts
 from boolweave.model.model import Model
@@ -50,8 +50,8 @@ def checks_of_fit(fit: FitStages, most: int) -> Checks:
         _check_odds(beliefs.rows, sides[0])
         _check_odds(beliefs.columns, sides[1])
 
-    def check_run(run: Run) -> None:
-        _expect(run.best is None or type(run.best) is Beliefs, "expected beliefs")
+    def check_iterates(at: Iterates) -> None:
+        _expect(at.best is None or type(at.best) is Beliefs, "expected beliefs")
 
     def check_result_of_fit(result: Result) -> None:
         check_model(result.model)
@@ -69,7 +69,7 @@ def checks_of_fit(fit: FitStages, most: int) -> Checks:
 
     return {
         Model: check_model, State: check_state, InitialBeliefs: check_field, Beliefs: check_beliefs,
-        Decimation: check_beliefs, Run: check_run, Result: check_result_of_fit,
+        Decimation: check_beliefs, Iterates: check_iterates, Result: check_result_of_fit,
         Learning: check_learning, Starts: check_starts, Attempts: check_attempts,
     }  # fmt: skip
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,8 +31,7 @@ from boolweave.fit.settings import Settings
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
 from boolweave.model.odds import sigmoid
-from boolweave.runtime.checkpoint import Recorder
-from boolweave.runtime.progress import OnIteration
+from boolweave.runtime.run import Run
 from boolweave.runtime.storage import Memory
 from boolweave.runtime.threads import effective_jobs
 
@@ -219,8 +218,7 @@ class FitStages:
 
     observations: ObservedEntries
     settings: Settings
-    on_iteration: OnIteration | None
-    recorder: Recorder
+    run: Run
     first: Result | None = None
     backends: BackendFactory = field(default_factory=LocalBackends)
     store: Memory = field(default_factory=Memory)
@@ -251,7 +249,7 @@ class FitStages:
             store = self.choose_store(n_jobs)
         store.n_blocks = n_blocks
         self.settings = replace(self.settings, n_jobs=n_jobs)
-        self.store = self.recorder.store = store
+        self.store = self.run.recorder.store = store
 
     @property
     def has_first(self) -> bool:
@@ -311,9 +309,8 @@ class FitStages:
         return Candidate.of(state, model, self.observations)
 
     def _run(
-        self, problem: Problem, state: State, n_iter: int, backend: AnyBackend | None = None,
-        recorder: Recorder | None = None,
-    ) -> Result:  # fmt: skip
+        self, problem: Problem, state: State, n_iter: int, backend: AnyBackend | None = None
+    ) -> Result:
         return loop.run(
             backend or self.backend,
             problem,
@@ -323,8 +320,7 @@ class FitStages:
             max_iter=n_iter,
             tol=self.settings.tol,
             keep_last=self.settings.method == "paper",
-            on_iteration=self.on_iteration,
-            recorder=recorder or self.recorder,
+            run=self.run,
         )
 
     def _damping(self, state: State) -> float:
@@ -335,7 +331,8 @@ class FitStages:
     def _max_sum(self, candidate: Candidate) -> Candidate:
         """Run max-sum to the end; if something is learned, run it again with the learned model."""
         n_runs = 3 if self.settings.learns_any else 1
-        with self.recorder.frame("max-sum", lambda: Learning.of(candidate, n_runs), Learning) as at:
+        begin = partial(Learning.of, candidate, n_runs)
+        with self.run.recorder.frame("max-sum", begin, Learning) as at:
             while True:
                 problem = self.backend.problem(at.model)
                 if at.left > 1:
@@ -351,10 +348,8 @@ class FitStages:
     def _refine(self, candidate: Candidate, n_iter: int) -> Candidate:
         """Run sum-product from the messages of the candidate, with learning."""
         learns = self.settings.learns_any
-        pause = FIRST_UPDATE if learns else n_iter
-        with self.recorder.frame(
-            "refine", lambda: Learning.of(candidate, n_iter, pause), Learning
-        ) as at:
+        begin = partial(Learning.of, candidate, n_iter, FIRST_UPDATE if learns else n_iter)
+        with self.run.recorder.frame("refine", begin, Learning) as at:
             state = at.candidate.state
             while True:
                 problem = self.backend.problem(at.model)
@@ -387,7 +382,8 @@ class FitStages:
         if result.interrupted:
             return result
         backend, problem, state = self.backend.to_floats(problem, candidate.state)
-        after = self._run(problem, state, n_more, backend, Recorder())
+        with self.run.recorder.paused():
+            after = self._run(problem, state, n_more, backend)
         if after.log_posterior >= result.log_posterior:
             return joined(result, after)
         return result.as_interrupted() if after.interrupted else result
@@ -413,10 +409,10 @@ class FitStages:
 
         assert self.settings.decimation is not None
         pause = max(1, int(np.ceil(self.settings.max_iter * self.settings.decimation)))
-        with self.recorder.frame("decimate", begin, Decimation) as at:
+        with self.run.recorder.frame("decimate", begin, Decimation) as at:
             state = at.candidate.state
             while not at.candidate.result.interrupted:
-                if not self.recorder.resuming and not self._fix_some(at):
+                if not self.run.recorder.resuming and not self._fix_some(at):
                     break
                 fixed = replace(model, row_prior=at.rows, column_prior=at.columns)
                 result = self._run(self.backend.problem(fixed), state, pause)

@@ -16,7 +16,7 @@ from boolweave.io.cells import RATINGS, naming_file
 from boolweave.io.dialect import Dialect, is_heading
 from boolweave.io.files import FileError
 from boolweave.io.options import Options
-from boolweave.runtime.progress import counted
+from boolweave.runtime.words import counted
 
 if TYPE_CHECKING:
     import polars as pl

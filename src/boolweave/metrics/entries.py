@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from boolweave.model.products import as_bits
 from boolweave.runtime.checks import check_count
-from boolweave.runtime.progress import counted
 from boolweave.runtime.types import Array
+from boolweave.runtime.words import counted
 
 # Probabilities are kept this far from 0 and 1 in the log-loss: one certain mistake then costs 34.5
 # instead of infinity.

@@ -12,7 +12,7 @@ from boolweave.facts import CompletionFacts, CoverFacts, FactorFacts, HeldOutPre
 from boolweave.fit.judging import has_settled, share_changing
 from boolweave.metrics import Agreement
 from boolweave.recommend import percent
-from boolweave.runtime.progress import counted
+from boolweave.runtime.words import counted
 
 # A factor was found again if at least this fraction of the searches found it.
 AGAIN = 0.5

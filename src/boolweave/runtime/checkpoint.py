@@ -211,6 +211,15 @@ class Recorder:
             self._reader = None
         return value
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Save nothing that happens inside; a resumed run does it again."""
+        files, self._files = self._files, None
+        try:
+            yield
+        finally:
+            self._files = files
+
     def save_if_due(self) -> None:
         """Save if the interval has passed; the innermost loop must be able to resume its frame.
 

@@ -95,7 +95,7 @@ def fewest_errors(
     >>> answer.cost, answer.bound
     (0.0, 0.0)
     """
-    table, deadline, recorder = job.table, job.deadline, job.recorder
+    table, recorder = job.table, job.run.recorder
     exact = without_errors(table, n_components)
     if exact is not None:
         n_components = len(exact.Y)  # more factors cannot explain more
@@ -105,8 +105,8 @@ def fewest_errors(
         best = exact or (enumerated(table, n_components) if table.xor else None)
         if best is not None and state.best is not None and state.best.cost > best.cost:
             state.best = best
-    left = deadline.left()
-    has_time = not deadline.stop[0] and (left is None or left > TIME_OF_BOUND)
+    left = job.run.left()
+    has_time = not job.run.stop[0] and (left is None or left > TIME_OF_BOUND)
     return answer_of(job, n_components, state, seed, is_bounded=options.bound and has_time)
 
 
@@ -129,8 +129,8 @@ def answer_of(
         max(1, len(state.winners)),
         len(state.history),
         np.array(state.history),
-        job.deadline.interrupted,
-        job.deadline.passed,
+        job.run.interrupted,
+        job.run.passed,
     )
 
 

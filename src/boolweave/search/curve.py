@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
@@ -23,6 +23,7 @@ from boolweave.engine.kernels.bits import pack, random_words, sizes_of
 from boolweave.fit.judging import length_in_bits
 from boolweave.fit.rank import RANKS_BEYOND, STEP, RankSelection, rank_left_out
 from boolweave.runtime.checkpoint import Recorder
+from boolweave.runtime.run import drive
 from boolweave.runtime.threads import effective_jobs
 from boolweave.search.answer import Answer, answer_of, fewest_errors
 from boolweave.search.kernels.descent import add_best, scratch
@@ -117,8 +118,7 @@ class Curve:
     state: Tracing
 
     def __post_init__(self) -> None:
-        self.table, self.recorder = self.job.table, self.job.recorder
-        self.deadline, self.stop = self.job.deadline, self.job.deadline.stop
+        self.table, self.run, self.stop = self.job.table, self.job.run, self.job.run.stop
         self.n_rounds = 0
         exact = without_errors(self.table, min(shape_of(self.table)))
         assert exact is not None
@@ -133,15 +133,15 @@ class Curve:
             return
         try:
             self._fill_pool(wanted)
-            with ThreadPoolExecutor(effective_jobs(self.job.n_jobs), "boolweave") as self.threads:
-                self._go_up(wanted)
-                self._go_down()
+            with ThreadPoolExecutor(effective_jobs(self.run.n_jobs), "boolweave") as self.threads:
+                drive(partial(self._go_up, wanted), state, self.run)
+                drive(self._go_down, state, self.run)
                 if wanted is None:
-                    self._fill_in()
-        except KeyboardInterrupt:
+                    drive(self._fill_in, state, self.run)
+        except KeyboardInterrupt as reason:
             if not state.pool:
                 raise
-            self.deadline.interrupted = self.stop[0] = True
+            self.run.interrupt(reason)
         if self.stop[0]:
             self._end_early(wanted)
         self._smooth(wanted is None)
@@ -155,10 +155,9 @@ class Curve:
         while not state.has_pool:
             last = len(state.pool[-1][0].Y) if state.pool else 0
             rank = min(most, max(1, GROWTH * last))
-            job = replace(self.job, report=lambda _, least, K, __: self._report(K, least))
-            self.recorder.checks[Searching] = partial(check_state, self.table, rank)
-            with self.recorder.frame("search", Searching) as at:
-                Search(job, rank, Options(1, POOL_WORK), seed=0).run(at)
+            self.run.recorder.checks[Searching] = partial(check_state, self.table, rank)
+            with self.run.recorder.frame("search", Searching) as at:
+                Search(self.job, rank, Options(1, POOL_WORK), seed=0).run(at)
             found: list[Solution] = []
             for solution in [*at.found, *at.kept]:
                 found = add(found, solution)
@@ -186,16 +185,13 @@ class Curve:
 
     # ------------------------------------------------------------ which ranks
 
-    def _go_up(self, wanted: list[int] | None) -> None:
-        """Visit the ranks from the lowest to the highest."""
-        state = self.state
-        while not state.is_up and not self.stop[0]:
-            rank = self._next(wanted)
-            if rank is None:
-                state.is_up = True
-            else:
-                self._visit(rank)
-            self.recorder.save_if_due()
+    def _go_up(self, wanted: list[int] | None, state: Tracing) -> bool:
+        """Visit the next rank on the way from the lowest to the highest; False at the end."""
+        rank = None if state.is_up else self._next(wanted)
+        if rank is not None:
+            self._visit(rank)
+        state.is_up = rank is None
+        return not state.is_up
 
     def _next(self, wanted: list[int] | None) -> int | None:
         """Return the rank that is visited next on the way up; None at the end."""
@@ -212,22 +208,20 @@ class Curve:
             return None
         return min(self.n_most, last + max(1, last // STEP))
 
-    def _go_down(self) -> None:
-        """Visit the ranks again from the highest but one to the lowest."""
-        state = self.state
-        while state.n_down < len(state.points) - 1 and not self.stop[0]:
-            self._visit(state.points[-2 - state.n_down].rank)
-            state.n_down += 1
-            self.recorder.save_if_due()
+    def _go_down(self, state: Tracing) -> bool:
+        """Visit the next rank again, from the highest but one to the lowest; False at the end."""
+        if state.n_down >= len(state.points) - 1:
+            return False
+        self._visit(state.points[-2 - state.n_down].rank)
+        state.n_down += 1
+        return True
 
-    def _fill_in(self) -> None:
-        """Visit ranks next to the best one that were left out."""
-        while not self.stop[0]:
-            rank = rank_left_out([point.rank for point in self.state.points], self.best)
-            if rank is None:
-                return
+    def _fill_in(self, state: Tracing) -> bool:
+        """Visit a rank next to the best one that was left out; False if there is none."""
+        rank = rank_left_out([point.rank for point in state.points], self.best)
+        if rank is not None:
             self._visit(rank)
-            self.recorder.save_if_due()
+        return rank is not None
 
     def _end_early(self, wanted: list[int] | None) -> None:
         """Score the ranks about which something is known."""
@@ -252,10 +246,11 @@ class Curve:
             self.threads.submit(self._improved, begin, [*number, i])
             for i, begin in enumerate(beginnings)
         ]
-        self.deadline.wait(futures)
+        self.run.wait(futures)
         for future in futures:
             self._keep(future.result())
-        self._report(rank, self.point(rank).solution.cost)
+        self.n_rounds += 1
+        self.run.progress.round(self.n_rounds, self.point(rank).solution.cost, rank, None)
 
     def _beginnings(self, rank: int) -> list[Callable[[], Factors]]:
         """The ways to make the first factors of a rank from known solutions."""
@@ -366,16 +361,11 @@ class Curve:
             errors=np.zeros(len(points)),
             best=self.best,
             criterion="mdl",
-            interrupted=self.deadline.interrupted,
+            interrupted=self.run.interrupted,
             costs=np.array([point.solution.cost for point in points]),
             missed=np.array([count[1, 0] for count in counts]),
             false_ones=np.array([count[0, 1] for count in counts]),
         )
-
-    def _report(self, n_components: int, least: float) -> None:
-        self.n_rounds += 1
-        if self.job.report is not None:
-            self.job.report(self.n_rounds, least, n_components, None)
 
 
 # ---------------------------------------------------------------- the whole curve
@@ -404,17 +394,16 @@ def search_rank(
     >>> selection.best, answer.Y.shape
     (2, (2, 50))
     """
-    deadline = job.deadline
-    with frame(job.recorder, job.table) as state:
+    with frame(job.run.recorder, job.table) as state:
         curve = Curve(job, state)
-        deadline.begin(SHARE_OF_TIME)
+        job.run.begin(SHARE_OF_TIME)
         curve.trace(ranks)
         best, known = curve.best, curve.point(curve.best).solution
-        if deadline.interrupted:
+        if job.run.interrupted:
             answer = answer_of(job, best, Searching(best=known), seed, is_bounded=False)
         else:
-            deadline.begin()
-            deadline.passed = False  # whether the answer is out of time depends on its own search
+            job.run.begin()
+            job.run.passed = False  # whether the answer is out of time depends on its own search
             answer = fewest_errors(job, best, options, seed, first=[known])
         curve.add(answer.X, answer.Y)
     return curve.selection(), answer
@@ -431,7 +420,7 @@ def trace_curve(job: Job, ranks: Iterable[int] | None = None) -> RankSelection:
     >>> trace_curve(Job(observations, pack_table(observations)), ranks=[1, 2]).costs[1]
     np.float64(0.0)
     """
-    with frame(job.recorder, job.table) as state:
+    with frame(job.run.recorder, job.table) as state:
         curve = Curve(job, state)
         curve.trace(ranks)
     return curve.selection()

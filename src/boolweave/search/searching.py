@@ -15,15 +15,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from boolweave.data.observations import Observations
 from boolweave.engine.kernels.bits import Words, random_words
-from boolweave.runtime.checkpoint import Recorder
-from boolweave.runtime.progress import Deadline, OnRound
+from boolweave.runtime.run import Run, drive
 from boolweave.runtime.threads import effective_jobs
 from boolweave.search import starts
 from boolweave.search.kernels.descent import fill, improve, prune, scratch
@@ -83,22 +82,14 @@ class Job:
     observations : Observations, shape (M, N)
     table : Table
         The same observations, packed.
-    deadline : Deadline
-        The time limit; without one, there is a fixed amount of work.
-    n_jobs : int, optional
-    report : callable, optional
-        It is called after each round with the number of rounds, the smallest cost so far, K, and
-        the fraction of the maximum work that is done, if there is such a limit.
-    recorder : Recorder
-        It saves the state after each round, so that a run can continue after a crash.
+    run : Run
+        Its time limit, progress, checkpoints and threads. Without a limit, there is a fixed amount
+        of work.
     """
 
     observations: Observations
     table: Table
-    deadline: Deadline = field(default_factory=lambda: Deadline(None))
-    n_jobs: int | None = None
-    report: OnRound | None = None
-    recorder: Recorder = field(default_factory=Recorder)
+    run: Run = field(default_factory=Run)
 
 
 @dataclass(frozen=True)
@@ -240,9 +231,8 @@ class Search:
     def __post_init__(self) -> None:
         most_work = self.options.most_work
         self.most_work = MOST_WORK if most_work is None else most_work
-        self.table, self.deadline = self.job.table, self.job.deadline
-        self.is_timed = self.deadline.left() is not None
-        self.stop = self.deadline.stop
+        self.table, self.stop = self.job.table, self.job.run.stop
+        self.is_timed = self.job.run.max_time is not None
         self.refit_work = work_of_refit(self.table)
 
     def run(self, state: Searching) -> Searching:
@@ -250,16 +240,14 @@ class Search:
         compile_kernels()
         if state.best is None and self.first:
             state.best = min(self.first, key=lambda solution: solution.cost)
-        with ThreadPoolExecutor(effective_jobs(self.job.n_jobs), "boolweave") as pool:
+        with ThreadPoolExecutor(effective_jobs(self.job.run.n_jobs), "boolweave") as pool:
+            drive(partial(self._step, pool), state, self.job.run)
+            if state.best is None:
+                raise KeyboardInterrupt
             try:
-                while not self._is_finished(state):
-                    self._round(state, pool)
-                    self.job.recorder.save_if_due()
                 self._simplify(state, pool)
-            except KeyboardInterrupt:  # between two rounds: the threads have nothing to do
-                if state.best is None:
-                    raise
-                self.deadline.interrupted = self.stop[0] = True
+            except KeyboardInterrupt as reason:
+                self.job.run.interrupt(reason)
         return state
 
     # ------------------------------------------------------------ when it ends
@@ -323,8 +311,10 @@ class Search:
 
     # ------------------------------------------------------------ rounds
 
-    def _round(self, state: Searching, pool: ThreadPoolExecutor) -> None:
-        """Run the tasks of a round in threads, and keep the best of their results."""
+    def _step(self, pool: ThreadPoolExecutor, state: Searching) -> bool:
+        """Run a round in threads and keep the best of its results; False at the end."""
+        if self._is_finished(state):
+            return False
         number = [
             self.seed,
             len(state.winners),
@@ -334,7 +324,7 @@ class Search:
         ]
         tasks = self._tasks(state, np.random.default_rng(number), number)
         futures = [pool.submit(self._work_on, task) for task in tasks]
-        self.deadline.wait(futures)
+        self.job.run.wait(futures)
         before = state.kept[0].cost if state.kept else np.inf
         for future in futures:
             done = future.result()
@@ -348,9 +338,10 @@ class Search:
         if state.best is None or state.kept[0].cost < state.best.cost:
             state.best = state.kept[0]
         state.history.append(state.best.cost)
-        if self.job.report is not None:
-            share = None if self.is_timed else state.work / self.most_work
-            self.job.report(len(state.history), state.best.cost, self.K, share)
+        is_short = self.is_timed or self.options.most_work is not None
+        share = None if is_short else state.work / self.most_work
+        self.job.run.progress.round(len(state.history), state.best.cost, self.K, share)
+        return True
 
     def _simplify(self, state: Searching, pool: ThreadPoolExecutor) -> None:
         """Take the simplest of the solutions with the lowest cost, and look for simpler ones.
@@ -373,7 +364,7 @@ class Search:
                 for i in range(N_TASKS)
             ]
             futures = [pool.submit(self._work_on, task) for task in tasks]
-            self.deadline.wait(futures)
+            self.job.run.wait(futures)
             state.found += [future.result().solution for future in futures]
             limit = min(limit, *(one.cost for one in state.found))
         state.best = min([state.best, *state.found], key=Solution.order)

@@ -24,7 +24,7 @@ from boolweave.cli.output import (
 )
 from boolweave.cli.results import end
 from boolweave.io.files import shortened
-from boolweave.runtime.progress import counted
+from boolweave.runtime.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,7 +108,7 @@ def cover(
     from boolweave.covering.covering import find_cover
     from boolweave.covering.matrix import Requirements
     from boolweave.runtime.checks import check_seconds
-    from boolweave.runtime.progress import task_progress
+    from boolweave.runtime.run import Run
 
     seconds = check_seconds(max_time)
     matrix = _read(source, reading, writing.quiet)
@@ -117,8 +117,8 @@ def cover(
         read = read_input(str(fixed), ReadingOptions(encode="never"), True)
         kept = read.observations.to_local()
     required = Requirements.of(matrix, coverage, false, n_components, kept, max_rows, max_columns)
-    with task_progress(not writing.quiet) as say:
-        found = find_cover(matrix, required, seed, seconds, say)
+    with Run(seconds, verbose=not writing.quiet) as run:
+        found = find_cover(matrix, required, seed, run)
 
     def write_answer() -> None:
         if in_words(writing):

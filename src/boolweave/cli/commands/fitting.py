@@ -54,7 +54,7 @@ from boolweave.cli.results import (
     number_of,
 )
 from boolweave.runtime.extras import need
-from boolweave.runtime.progress import counted
+from boolweave.runtime.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -35,7 +35,7 @@ from boolweave.cli.output import (
     put_table,
 )
 from boolweave.cli.results import nouns_of
-from boolweave.runtime.progress import counted
+from boolweave.runtime.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,43 @@
+"""Numbers and times in words."""
+
+from __future__ import annotations
+
+import time
+
+# Seconds, and the fraction of the work, after which the remaining time can be estimated: the first
+# seconds may have been spent on compiling.
+SOONEST = 2.0
+LEAST_SHARE = 0.001
+
+
+def counted(n: int, noun: str, plural: str | None = None) -> str:
+    """A number of things; the plural has an s unless another one is given.
+
+    Examples
+    --------
+    >>> from boolweave.runtime.words import counted
+    >>> counted(1, "row"), counted(2000, "entry", "entries")
+    ('1 row', '2,000 entries')
+    """
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def time_left(began: float, share: float, bound: str) -> str:
+    """The time left in words, once it can be estimated; `began` is a time of the monotonic clock.
+
+    `bound` says how certain that is.
+
+    Examples
+    --------
+    >>> import time
+    >>> from boolweave.runtime.words import time_left
+    >>> time_left(time.monotonic() - 30, 0.25, "about ")
+    'about 1:30 left'
+    """
+    seconds = time.monotonic() - began
+    if share < LEAST_SHARE or seconds < SOONEST:
+        return ""
+    left = round(seconds * (1 - min(share, 1)) / share)
+    hours, rest = divmod(left, 3600)
+    clock = f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
+    return f"{bound}{clock} left"
