@@ -380,7 +380,7 @@ def test_ctrl_c_writes_the_best_so_far(tmp_path):
     np.savetxt(tmp_path / "m.csv", planted, fmt="%d", delimiter=",")
     (tmp_path / "f.csv").write_text("old")
     code, shown = interrupt_when_shown(
-        rb"iteration [1-9]\d* residual .* log-posterior -?\d",
+        rb"iteration [1-9]\d*, residual .*, log-posterior -?\d",
         ["factorize", "m.csv", "-k", "5", "--method", "max-sum", "--tol", "0", "--max-iter",
          "10000000", "--model", "m.npz", "-o", "f.csv"],
         tmp_path,

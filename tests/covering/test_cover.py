@@ -425,8 +425,9 @@ def test_an_error_in_the_thread_is_raised(monkeypatch):
 def test_progress(monkeypatch, how, step):
     said = []
     monkeypatch.setattr(exact, "MOST_LISTED", 0)
-    matrix = Matrix.of_data(1 - np.eye(7))
-    find_cover(matrix, Requirements.of(matrix, **how), 0, None, said.append)
+    matrix, run = Matrix.of_data(1 - np.eye(7)), Run()
+    run.progress.say = said.append
+    find_cover(matrix, Requirements.of(matrix, **how), 0, run)
     assert said[0] == "reducing 42 ones"
     assert any(re.match(step, line) for line in said)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from crashing import Noting
 
 from boolweave import BooleanMatrixFactorization, Channel
 from boolweave.datasets import make_boolean
@@ -15,6 +16,7 @@ from boolweave.fit.learn import UninformativeWarning, fit
 from boolweave.fit.settings import PAPER_FLIP, PAPER_PRIOR, Settings
 from boolweave.fit.stages import LEAST_DENSITY, channel_from_counts, density
 from boolweave.metrics import match_factors
+from boolweave.runtime.run import Run
 
 
 def error(model, planted):
@@ -353,7 +355,7 @@ def test_decimation_wants_marginals():
 
 def count_iterations(observations, settings):
     done = itertools.count()
-    fit(observations, settings, generator(), lambda *_: next(done))
+    fit(observations, settings, generator(), Run(progress=Noting(lambda *_: next(done))))
     return next(done)
 
 
@@ -381,7 +383,7 @@ def test_an_interrupt_at_any_stage_returns_the_best_so_far(options):
             if next(iterations) == stop:
                 raise KeyboardInterrupt
 
-        result = fit(problem.observations, settings, generator(), interrupt)
+        result = fit(problem.observations, settings, generator(), Run(progress=Noting(interrupt)))
         assert result.interrupted
         assert not np.isnan(result.row_log_odds).any()
         assert not np.isnan(result.column_log_odds).any()
