@@ -27,14 +27,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-from provenance import filled
 
 from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets.planted import make_boolean
 from boolweave.fit import memory
 from boolweave.runtime.checkpoint import Checkpoint, Recorder
 from boolweave.runtime.run import Progress
-from processes import RESULTS, ROOT, peak_memory, record
+from processes import RESULTS, ROOT, filled, peak_memory, record
 
 NUMBERS = RESULTS / "clusters.json"
 PAGE = ROOT / "docs" / "scale.md"

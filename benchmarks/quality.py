@@ -289,6 +289,15 @@ def read_lines(path: Path) -> dict[tuple[str, int], dict]:
     return {(line["problem"], line["seed"]): line for line in lines}
 
 
+def joined(stored: Path, rows: list[dict]) -> list[dict]:
+    """The rows, and those of other problems that are stored, in the order of `PROBLEMS`."""
+    by_name = {}
+    if stored.exists():
+        by_name = {row["name"]: row for row in json.loads(stored.read_text())["rows"]}
+    by_name |= {row["name"]: row for row in rows}
+    return [by_name[name] for name in PROBLEMS if name in by_name]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer seeds: 3, or 6 instead of 50")
@@ -326,7 +335,8 @@ def main() -> None:
         lines = [done[key] for key in wanted if key[0] == name]
         rows.append(summarize(name, lines))
     arguments.output.write_text(
-        json.dumps({"cores": os.cpu_count(), "rows": rows}, indent=2) + "\n"
+        json.dumps({"cores": os.cpu_count(), "rows": joined(arguments.output, rows)}, indent=2)
+        + "\n"
     )
     record(arguments.output, ("model", "engine", "fit", "estimator"), arguments.only or ())
     print_table(rows)
