@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from boolweave import BooleanMatrixFactorization
+from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets import load_votes84, make_boolean
 from boolweave.fit import judging, rank
 from boolweave.fit.learn import UninformativeWarning
@@ -36,6 +36,43 @@ def test_a_fifth_of_the_votes_is_enough(monkeypatch):
     shortest = judging.length_without_factors(kept)
     described = judging.description_length(model.result_)
     assert described > shortest  # as a description, it is worse than nothing
+
+
+def test_columns_that_differ_are_found_in_a_twentieth_of_the_votes(monkeypatch):
+    """Too few entries to predict held-out ones better; but columns differ beyond chance."""
+    kept, *hidden, values = load_votes84().observations.hide(0.95, random_state=1)
+    monkeypatch.setattr(rank, "RANKS", (1, 2))
+    given = {"random_state": 0, "n_init": 2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UninformativeWarning)
+        model = BooleanMatrixFactorization(**given).fit(kept)
+    two = BooleanMatrixFactorization(2, **given).fit(kept)
+    right, right_by_two = (np.mean(m.predict(*hidden) == values) for m in (model, two))
+    assert right >= right_by_two - 0.005
+    assert right > max(values.mean(), 1 - values.mean()) + 0.03
+    assert model.row_factors_.all() and len(model.components_) == 1
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_chance_of_differences(axis):
+    """Equal rates give every chance equally often, different rates give a small one."""
+    random = np.random.default_rng(0)
+    shape = (8, 60) if axis == 0 else (60, 8)
+    chances = [
+        judging.chance_of_lines(Observations.from_dense(random.random(shape) < 0.4), axis)
+        for _ in range(400)
+    ]
+    assert np.quantile(chances, [0.1, 0.5, 0.9]) == pytest.approx([0.1, 0.5, 0.9], abs=0.06)
+    rate = np.expand_dims(np.linspace(0.2, 0.7, 8), 1 - axis)
+    assert (
+        judging.chance_of_lines(Observations.from_dense(random.random(shape) < rate), axis) < 0.01
+    )
+
+
+def test_nothing_differs_in_a_table_of_ones_or_without_entries():
+    ones = Observations.from_dense(np.ones((4, 5)))
+    nothing = Observations.from_dense(np.full((4, 5), np.nan))
+    assert [judging.chance_of_lines(table, 0) for table in (ones, nothing)] == [1.0, 1.0]
 
 
 def searching(observations, **how):

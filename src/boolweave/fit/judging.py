@@ -181,6 +181,33 @@ def _log2_choose(n: int, k: int) -> float:
     return float((gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)) / np.log(2.0))
 
 
+def chance_of_lines(observations: ObservedEntries, axis: int) -> float:
+    """How often lines with the same share of ones differ as much as these by chance alone.
+
+    Rows (axis 0) or columns (axis 1) are compared by the chi-squared test of homogeneity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from boolweave import Observations
+    >>> from boolweave.fit.judging import chance_of_lines
+    >>> table = Observations.from_dense(np.tile([0, 1, 1, 1], (20, 1)))
+    >>> [round(chance_of_lines(table, axis), 3) for axis in (0, 1)]
+    [1.0, 0.0]
+    """
+    from scipy.special import chdtrc
+
+    local = observations.to_local()
+    line = (local.rows_of_entries(), local.indices)[axis]
+    n = np.bincount(line, minlength=local.shape[axis]).astype(np.float64)
+    ones = np.bincount(line, local.values, local.shape[axis])
+    share = local.n_ones / max(1, local.n_observed)
+    if share in (0.0, 1.0):
+        return 1.0
+    squares = (ones - n * share) ** 2 / np.maximum(n, 1.0)  # 0 for lines without entries
+    return float(chdtrc(max(1, np.count_nonzero(n) - 1), squares.sum() / (share * (1 - share))))
+
+
 # ---------------------------------------------------------------- entries held out
 
 

@@ -545,7 +545,12 @@ SEED = 1
 # Factors that are not fitted, and the log-odds of their members.
 Plain = Literal["constant", "rows", "columns"]
 PLAIN: tuple[Plain, ...] = get_args(Plain)
+LINES: tuple[Plain, ...] = ("rows", "columns")
 SURE = 8.0
+
+# Rows, or columns, differ in their share of ones if chance alone makes such differences less often
+# than this. To call noise a difference costs little: most lines then have the more frequent value.
+CHANCE = 0.2
 
 
 @dataclass(eq=False)
@@ -621,7 +626,8 @@ def _by_held_out_entries(this: Search) -> tuple[RankSelection, Plain | None]:
     That is the rank with the lowest log-loss among those that predict nearly as many entries
     correctly as any: log-losses of large ranks hardly differ, because the learned noise makes up
     for factors that are wrong. The second value is not None if no fit predicts better than a factor
-    that is not fitted.
+    that is not fitted. A few hundred entries are too few to predict held-out ones by whole rows or
+    columns much better than by a constant; whether these differ, all entries together show.
     """
     state, settings = this.state, this.settings
     most = min(this.observations.shape)
@@ -634,14 +640,17 @@ def _by_held_out_entries(this: Search) -> tuple[RankSelection, Plain | None]:
     best = state.ranks[_best_predictor(state)]
     if not _can_be_plain(settings):
         return replace(this.selection(False), best=best), None
-    losses: dict[Plain, NDArray[np.float64]] = {}
-    for kind in PLAIN:
-        losses[kind] = this.tested(1, partial(_plain, settings, kind))[0]
-    plain = min(PLAIN, key=lambda kind: losses[kind].mean())
-    lowest = min(score.mean() for score in (*state.scores, losses[plain]))
-    if losses["constant"].mean() - lowest <= LEAST_GAIN / this.observations.n_observed:
+    losses = {kind: this.tested(1, partial(_plain, settings, kind))[0] for kind in PLAIN}
+    least = LEAST_GAIN / this.observations.n_observed
+    differing = [
+        kind
+        for axis, kind in enumerate(LINES)
+        if judging.chance_of_lines(this.observations, axis) < CHANCE
+    ]
+    plain = min(differing or PLAIN, key=lambda kind: losses[kind].mean())
+    if not differing and losses["constant"].mean() - losses[plain].mean() <= least:
         plain = "constant"
-    elif lowest < losses[plain].mean():
+    if losses[plain].mean() - min(score.mean() for score in state.scores) > least:
         return replace(this.selection(False), best=best), None
     state.scores[0] = losses[plain]
     return replace(this.selection(False), best=1), plain
@@ -678,7 +687,7 @@ def _plain(
     if kind == "constant":
         sides = [side & (2 * observations.n_ones > observations.n_observed) for side in sides]
     else:
-        local, axis = observations.to_local(), ("rows", "columns").index(kind)
+        local, axis = observations.to_local(), LINES.index(kind)
         line = (local.rows_of_entries(), local.indices)[axis]
         votes, mean = 2.0 * local.values - 1, 2 * local.n_ones / max(1, local.n_observed) - 1
         total = np.bincount(line, votes, local.shape[axis]) + mean
