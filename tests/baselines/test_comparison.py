@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from boolweave import Channel
-from boolweave.baselines import Comparison, compare
+from boolweave.baselines import Comparison, compare, comparison
 from boolweave.baselines.comparison import MEASURES, METHODS, _parameters
 from boolweave.datasets import make_boolean
 
@@ -67,7 +67,7 @@ def test_each_of_our_estimators_gets_the_parameters_that_it_has():
     assert not any(got.values())
 
 
-# Python runs it when it starts. A pipe holds 64 KiB.
+# A pipe holds 64 KiB.
 TALKATIVE = """
 import sys
 sys.stderr.write("much ado about nothing " * 20_000)
@@ -75,11 +75,15 @@ sys.stderr.flush()
 """
 
 
+def in_every_new_process(folder, monkeypatch, source):
+    (folder / "sitecustomize.py").write_text(source)
+    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+
+
 @pytest.mark.timeout(120)
 def test_a_method_may_talk_as_much_as_it_likes(tmp_path, monkeypatch):
-    (tmp_path / "sitecustomize.py").write_text(TALKATIVE)
-    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    in_every_new_process(tmp_path, monkeypatch, TALKATIVE)
     found = compare(SEEN, methods=["majority"], n_folds=2)
     assert list(found.folds) == ["majority"] and not found.failures
 
@@ -135,16 +139,23 @@ def test_verdicts_that_are_none():
     assert losses(a=[0.2], b=[float("nan")]).verdict() is None
 
 
-def test_ctrl_c_keeps_the_methods_that_are_done():
+def test_ctrl_c_keeps_the_methods_that_are_done(tmp_path, monkeypatch):
     """Also if only this process gets the signal, while the next method does not print anything."""
+    run, lines = comparison._run, comparison._lines
 
-    def press(name, fold):
-        if fold == 2:
-            Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    def sleep_if_not_majority(name, *arguments):
+        if name != "majority":
+            in_every_new_process(tmp_path, monkeypatch, "import time; time.sleep(600)")
+            monkeypatch.setattr(comparison, "_lines", wait_and_press)
+        return run(name, *arguments)
 
+    def wait_and_press(process):
+        Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return lines(process)
+
+    monkeypatch.setattr(comparison, "_run", sleep_if_not_majority)
     methods = ["majority", "boolweave completion"]
-    found = compare(SEEN, methods=methods, n_folds=2, on_fold=press)
+    found = compare(SEEN, methods=methods, n_folds=2)
     assert found.interrupted and list(found.folds) == ["majority"] and not found.failures
     with pytest.raises(KeyboardInterrupt):
-        Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         compare(SEEN, methods=methods[1:], n_folds=2)

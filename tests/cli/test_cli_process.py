@@ -6,6 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from commands import run_here
 
 from boolweave import BooleanMatrixFactorization, Observations, load
-from boolweave.cli import output
+from boolweave.cli import common, output
 from boolweave.datasets import make_boolean
 
 TABLE = "name,a,b,c\nx,1,0,1\ny,0,1,1\nz,1,0,1\n"
@@ -414,18 +415,9 @@ def test_ctrl_c_while_the_program_loads(folder, module):
 
 # ---------------------------------------------------------------- what was found is not lost
 
-FULL_DISK = """
-import sys
-from boolweave import cli
-from boolweave.cli import common
-
-common.WORTH_KEEPING = float(sys.argv.pop(1))
-cli.main()
-"""
-
 
 @pytest.fixture
-def on_a_full_disk(tmp_path):
+def on_a_full_disk(tmp_path, monkeypatch):
     """A command with a full disk for its output; what it says, and what is kept."""
     if not os.path.exists("/dev/full"):
         pytest.skip("writes to /dev/full")
@@ -435,12 +427,13 @@ def on_a_full_disk(tmp_path):
     temporary.mkdir()
 
     def run(command, *options, worth_keeping=0.0):
-        done = subprocess.run(
-            [sys.executable, "-c", FULL_DISK, str(worth_keeping), command, "table.csv", "-k", "2",
-             "-o", "/dev/full", "--format", "csv", *options],
-            cwd=tmp_path, env={**os.environ, "TMPDIR": str(temporary)}, capture_output=True,
-            text=True, timeout=120, check=False,
-        )  # fmt: skip
+        monkeypatch.setattr(common, "WORTH_KEEPING", worth_keeping)
+        output = ("-o", "/dev/full", "--format", "csv")
+        with monkeypatch.context() as patch:
+            patch.setattr(tempfile, "tempdir", str(temporary))
+            done = run_here(
+                command, "table.csv", "-k", 2, *output, *options, cwd=tmp_path, text=True
+            )
         assert done.returncode == 2
         assert "no space left on device" in done.stderr.splitlines()[-1]
         return done.stderr, list(temporary.iterdir())

@@ -297,10 +297,11 @@ def test_messages_of_workers_in_files(client, planted, monkeypatch):
     with pytest.raises(MemoryError, match="for the factors and a block of messages"):
         DaskBooleanMatrixFactorization(client=client, **how, max_memory=1000).fit(seen)
 
-    def lower():
-        memory.SMALLEST_BLOCK = 16
+    class SmallBlocks(distributed.WorkerPlugin):  # also for workers that join later
+        def setup(self, worker):
+            memory.SMALLEST_BLOCK = 16
 
-    client.run(lower)
+    client.register_plugin(SmallBlocks(), name="small blocks")
     here, there = both(seen, client, **how, max_memory=least)
     assert_same(here, there)
 
