@@ -137,7 +137,10 @@ class FactorFacts(FitFacts):
         if model.error_ is not None:
             return False
         if model.n_init == "auto":
-            return model.method in ("max-sum", "paper") or model.result_.zeros == "collective"
+            from boolweave.fit.backends import backends_for
+
+            one = model.method in ("max-sum", "paper")
+            return one or backends_for(model.observations_).n_starts == 1
         return model.n_init == 1
 
     def figures(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import scipy.sparse
 
 from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets import make_boolean
-from boolweave.fit import learn, memory, stages
+from boolweave.fit import backends, memory, stages
 from boolweave.io import read
 from boolweave.runtime import free_memory
 from boolweave.runtime.storage import Files, Memory
@@ -84,7 +84,7 @@ def test_a_fit_takes_no_more_than_was_said(shape, observed, K, method):
         model.fit(seen)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    n_init = 1 if method == "max-sum" else learn.N_STARTS
+    n_init = 1 if method == "max-sum" else backends.N_STARTS
     learns = method == "auto"
     said = memory.FitSize(
         seen.shape, seen.n_observed, K, method=method, learns=learns, n_init=n_init
@@ -152,7 +152,7 @@ class Large:
     """As much of observations as the check needs."""
 
     shape = (10**6, 10**4)
-    n_observed = 10**9
+    n_observed = n_listed = 10**9
     n_bytes_in_files = 0
 
 

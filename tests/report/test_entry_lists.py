@@ -5,11 +5,12 @@ import pytest
 import scipy.sparse
 
 from boolweave import BooleanMatrixFactorization, Observations, cover
+from boolweave.data.entries import spread
 from boolweave.data.ones import SparseObservations
 from boolweave.datasets import make_boolean
 from boolweave.report import grid as entries
 from boolweave.report.contents import cover_entries, cover_lists, factor_grid
-from boolweave.report.grid import Lines, doubtful, holes, spread
+from boolweave.report.grid import Lines, doubtful, holes
 from boolweave.report.page import render_report
 
 
@@ -62,7 +63,7 @@ def test_observed_entries_are_doubted_in_order(model, monkeypatch):
 
 def test_large_tables_are_sampled(model, monkeypatch):
     monkeypatch.setattr(entries, "MOST_JUDGED", 100)
-    monkeypatch.setattr(entries, "SAMPLED_COLUMNS", 10)
+    monkeypatch.setattr("boolweave.data.observations.SAMPLED_COLUMNS", 10)
     unseen, doubted = of_model(model)
     dense, n_holes = model.observations_.to_dense(), unseen.n_all
     assert unseen.is_sample and doubted.is_sample

@@ -87,6 +87,11 @@ def select_rows(indptr: Array, index: Array | slice) -> tuple[NDArray[np.int64],
     return chosen, np.repeat(starts - chosen[:-1], lengths) + np.arange(chosen[-1])
 
 
+def spread(n: int, most: int) -> NDArray[np.intp]:
+    """Up to `most` positions among n, evenly spread."""
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, max(1, most)).astype(np.intp)
+
+
 def find_sorted(numbers: Integers, wanted: Integers) -> tuple[Integers, NDArray[np.bool_]]:
     """The position of each wanted number among increasing numbers, and whether it is there."""
     if not len(numbers):

@@ -14,15 +14,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from boolweave.data import convert
 from boolweave.data.cells import Above, CellWords, GivenCells, check_option
-from boolweave.data.entries import CompressedRows, checked, row_index, select_rows
+from boolweave.data.entries import CompressedRows, checked, row_index, select_rows, spread
 from boolweave.data.labels import Labels
 from boolweave.data.observed import ObservedEntries
 from boolweave.runtime.checks import generator_of, is_number, is_whole
-from boolweave.runtime.storage import is_in_file, iterate_blocks, iterate_chunks
+from boolweave.runtime.storage import is_in_file, iterate_blocks, iterate_chunks, release_pages
 from boolweave.runtime.types import Array, Integers
 
 # Number of entries that are processed at a time, where each needs some hundred bytes.
 ENTRIES_PER_CHUNK = 1 << 16
+
+# Number of columns of a sample of the cells of a large matrix.
+SAMPLED_COLUMNS = 1 << 12
 
 Absent = Literal["zero", "missing"]
 Duplicates = Literal["error", "majority"]
@@ -416,6 +419,24 @@ class Observations(ObservedEntries):
             per_row = np.diff(self.indptr[start : stop + 1])
             yield np.repeat(np.arange(start, stop), per_row), columns, values
 
+    def missing_cells(self, most: int) -> tuple[Integers, Integers]:
+        """Rows and columns of the missing cells; in a large matrix, of those among `most` cells.
+
+        These cells are those of some rows and columns, evenly spread.
+        """
+        rows, columns = np.arange(self.n_rows), np.arange(self.n_columns)
+        if self.n_rows * self.n_columns > most:
+            columns = spread(self.n_columns, SAMPLED_COLUMNS)
+            rows = spread(self.n_rows, most // len(columns))
+        chosen = self.take_rows(rows)
+        place = np.full(self.n_columns, -1, dtype=np.int64)
+        place[columns] = np.arange(len(columns))
+        missing = np.ones((len(rows), len(columns)), dtype=bool)
+        inside = place[chosen.indices] >= 0
+        missing[chosen.rows_of_entries()[inside], place[chosen.indices[inside]]] = False
+        m, n = np.nonzero(missing)
+        return rows[m], columns[n]
+
     def implied_zeros(self, rows: Integers, columns: Integers) -> tuple[Integers, Integers]:
         """Find the zeros that are not listed among some rows and columns; here there are none."""
         return rows[:0], columns[:0]
@@ -504,6 +525,23 @@ class Observations(ObservedEntries):
             labels,
             self.column_labels,
         )
+
+    def some_rows(self, index: ArrayLike | slice) -> Observations:
+        """Take some rows, in the order asked for, in the same form; all entries are listed here."""
+        return self.take_rows(index)
+
+    def release_rows(self, rows: slice) -> None:
+        """Release the memory of entries that were read from files."""
+        entries = slice(*self.indptr[[rows.start, rows.stop]])
+        for array in (self.indices, self.values):
+            release_pages(array[entries])
+
+    def arrays_of_rows(self, rows: slice) -> tuple[Any, ...]:
+        """What another process needs to make these rows: a function, and its arguments."""
+        first, last = self.indptr[[rows.start, rows.stop]]
+        shape = rows.stop - rows.start, self.n_columns
+        indptr = self.indptr[rows.start : rows.stop + 1] - first
+        return Observations, shape, indptr, self.indices[first:last], self.values[first:last]
 
     def hide(self, share: float, random_state: RandomState = None) -> Split:
         """Hide a random share of the entries, to test predictions on them.

@@ -131,6 +131,15 @@ class ObservedEntries(ABC):
         """Return the entries in this process; zeros that are not listed stay so."""
         return self.to_local()
 
+    def without_entries(self) -> Observations | SparseObservations:
+        """Shape and labels alone, as observations of nothing."""
+        from boolweave.data.observations import Observations
+
+        return Observations.from_triples(
+            [], [], [], shape=self.shape,
+            row_labels=self.row_labels, column_labels=self.column_labels,
+        )  # fmt: skip
+
     def held_out_parts(self, n_folds: int, random_state: RandomState = None) -> Iterator[HeldOut]:
         """Hold out each of `n_folds` random parts of the entries in turn.
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from boolweave.data.cells import MISSING
-from boolweave.data.convert import check_room, from_sparse, stored
+from boolweave.data.convert import check_room, from_sparse, is_sparse, stored
 from boolweave.data.entries import (
     CompressedRows,
     check_shape,
@@ -22,6 +22,7 @@ from boolweave.data.entries import (
     rows_from_codes,
     scan_columns,
     select_rows,
+    spread,
 )
 from boolweave.data.labels import Labels, checked_labels
 from boolweave.data.observations import ENTRIES_PER_CHUNK, Observations
@@ -44,6 +45,13 @@ def is_large_and_sparse(shape: tuple[int, int], n_ones: int) -> bool:
     """Whether a matrix has so many cells, and so few ones, that zeros should not be listed."""
     n_cells = shape[0] * shape[1]
     return n_cells >= MANY_CELLS and n_ones <= FEW_ONES * n_cells
+
+
+def keeps_zeros_implicit(data: Any) -> bool:
+    """Whether zeros of a user's data stay implicit unless a fit cannot do without them."""
+    if not is_sparse(data):
+        return isinstance(data, SparseObservations)
+    return data.ndim == 2 and is_large_and_sparse(data.shape, data.nnz)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +207,20 @@ class SparseObservations(ObservedEntries):
         return cls.from_listed(listed, *stored(matrix)[:2])
 
     @classmethod
+    def from_data(cls, data: Any) -> SparseObservations:
+        """Take the ones of any kind of matrix; `SparseObservations` pass through."""
+        if isinstance(data, SparseObservations):
+            return data
+        if is_sparse(data):
+            return cls.from_sparse(data)
+        return cls.from_observations(Observations.from_data(data))
+
+    @classmethod
+    def from_arrays(cls, shape: tuple[int, int], *arrays: Array) -> Self:
+        """Undo `arrays_of_rows`."""
+        return cls(shape, Cells(*arrays[:2]), Cells(*arrays[2:]))
+
+    @classmethod
     def from_listed(cls, listed: CompressedRows, rows: Integers, columns: Integers) -> Self:
         """Take the ones of listed entries; cells that were not given at all are zeros.
 
@@ -323,6 +345,12 @@ class SparseObservations(ObservedEntries):
                 np.subtract.at(inside, (of_row[rows[drawn]], of_column[columns[drawn]]), 1)
         return inside
 
+    def missing_cells(self, most: int) -> tuple[Integers, Integers]:
+        """Rows and columns of missing cells, up to `most` of them, evenly spread."""
+        chosen = spread(len(self.holes), most)
+        rows = np.searchsorted(self.holes.indptr, chosen, side="right") - 1
+        return rows, self.holes.columns[chosen].astype(np.intp)
+
     def known_cells(self, rows: Integers) -> tuple[Integers, Integers]:
         """Positions among some rows, and columns, of the ones."""
         ones = self.ones.take_rows(rows)
@@ -414,6 +442,19 @@ class SparseObservations(ObservedEntries):
             missing=self.holes.take_rows(chosen),
             row_labels=labels,
         )
+
+    def release_rows(self, rows: slice) -> None:
+        """Release nothing, because no entries are in files."""
+
+    def without_entries(self) -> SparseObservations:
+        """Shape and labels alone: no ones, and nothing is missing."""
+        return replace(self, ones=Cells.none(self.n_rows), missing=None)
+
+    def arrays_of_rows(self, rows: slice) -> tuple[Any, ...]:
+        """What another process needs to make these rows: a function, and its arguments."""
+        part = self.some_rows(rows)
+        arrays = (a for cells in (part.ones, part.holes) for a in (cells.indptr, cells.columns))
+        return SparseObservations.from_arrays, part.shape, *arrays
 
     def some_columns(self, taken: NDArray[np.bool_]) -> SparseObservations:
         """Take some columns, (N,) bool, without listing zeros."""

@@ -49,6 +49,7 @@ from boolweave.engine.zeros.backend import (
 )
 from boolweave.engine.zeros.listed import Listed
 from boolweave.fit import memory
+from boolweave.fit.backends import ImplicitZeroBackends, ListedBackends, backends_for
 from boolweave.model.model import Model
 from boolweave.runtime.storage import Memory
 from boolweave.runtime.types import Floats
@@ -147,7 +148,7 @@ class ClusterBackend:
             cluster.distribute(
                 observations.entries_by_row,
                 cuts,
-                lambda runs: [_rows_of(observations, run) for run in runs],
+                lambda runs: [observations.fetched().arrays_of_rows(run) for run in runs],
             )
 
     def problem(self, model: Model) -> Any:
@@ -280,19 +281,6 @@ class ClusterBackend:
         return mean
 
 
-def _rows_of(observations: ObservedEntries, run: slice) -> tuple[Any, ...]:
-    """The entries of a range of rows, in a form that `Rows` accepts."""
-    if isinstance(observations, SparseObservations):
-        part = observations.some_rows(run)
-        ones, holes = part.ones, part.holes
-        return part.shape, ones.indptr, ones.columns, holes.indptr, holes.columns
-    local = observations.to_local()
-    first, last = local.indptr[[run.start, run.stop]]
-    shape = (run.stop - run.start, local.shape[1])
-    indptr = local.indptr[run.start : run.stop + 1] - first
-    return shape, indptr, local.indices[first:last], local.values[first:last]
-
-
 # ---------------------------------------------------------------- parts of rows
 
 
@@ -396,6 +384,10 @@ class SparseClusterBackend(ClusterBackend):
         return super().allows(model) and model.product == "or"
 
 
+# The back end that lets those of the workers do the work.
+ON_CLUSTER = {ListedBackends: ClusterBackend, ImplicitZeroBackends: SparseClusterBackend}
+
+
 class ClusterBackends:
     """The back ends of a fit on a cluster: workers keep the messages, each within `max_memory`."""
 
@@ -412,11 +404,7 @@ class ClusterBackends:
         max_memory = fixed.pop("max_memory")
         if max_memory is None:
             return Memory()
-        sparse = isinstance(observations, SparseObservations)
-        n_entries = observations.n_ones if sparse else observations.n_observed
-        size = memory.FitSize(
-            observations.shape, n_entries, n_components, collective=sparse, **fixed
-        )
+        size = memory.FitSize.of(observations, n_components, **fixed)
         return Memory(size.n_blocks(max_memory))
 
     def make(
@@ -427,6 +415,5 @@ class ClusterBackends:
             raise ValueError(
                 "a cluster needs integer messages, but this fit needs floats; use one machine"
             )
-        sparse = isinstance(observations, SparseObservations)
-        kind = SparseClusterBackend if sparse else ClusterBackend
+        kind = ON_CLUSTER[backends_for(observations)]
         return kind(observations, self.cluster, store.n_blocks, self._memory_options, n_jobs)

@@ -23,6 +23,7 @@ from boolweave.data.entries import count, rows_from_packed, split
 from boolweave.data.observations import Absent, Observations
 from boolweave.data.observed import ObservedEntries
 from boolweave.distributed.cluster import Cluster
+from boolweave.distributed.worker import unpacked_rows
 from boolweave.runtime.cluster import Watch, WorkerLost
 from boolweave.runtime.types import Array
 
@@ -97,7 +98,7 @@ class RemoteEntries(ObservedEntries):
         pieces = [self.watch.submit(split, part, bounds, self.shape) for part in packed]
         self.packed = []
         return [
-            ("packed", (run.stop - run.start, self.shape[1]), run.start,
+            (unpacked_rows, (run.stop - run.start, self.shape[1]), run.start,
              [self.watch.submit(operator.getitem, part, n) for part in pieces])
             for n, run in enumerate(runs)
         ]  # fmt: skip

@@ -12,15 +12,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from boolweave.data.observations import Observations
 from boolweave.data.observed import ObservedEntries
-from boolweave.data.ones import Cells, SparseObservations
 from boolweave.distributed.backend import ClusterBackends
 from boolweave.distributed.cluster import Cluster
 from boolweave.distributed.entries import RemoteEntries, is_dask_array, observed
 from boolweave.engine.result import Kind, Result
 from boolweave.estimator import BooleanMatrixFactorization
-from boolweave.estimator.factorization import with_local_entries
+from boolweave.estimator.factorization import check_input
 from boolweave.fit.rank import RankSelection
 from boolweave.fit.stages import BackendFactory
 from boolweave.runtime.checkpoint import Checkpoint
@@ -145,6 +143,13 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
             )
         return found
 
+    def _observe(self, X: Any, *, reset: bool) -> ObservedEntries:
+        """Convert input and check it; scikit-learn does not check Dask collections."""
+        observations = self._converted(X)
+        remote = isinstance(observations, RemoteEntries)
+        check_input(self, observations if remote else X, observations, reset=reset)
+        return observations
+
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and return row factors (M, K); for a Dask array they are a Dask array.
 
@@ -186,7 +191,7 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
     def to_local(self) -> BooleanMatrixFactorization:
         """The fitted model as a `BooleanMatrixFactorization`, which needs no client."""
         local = self._slim()
-        local.result_ = replace(self.result_, observations=with_local_entries(self.observations_))
+        local.result_ = replace(self.result_, observations=self.observations_.fetched())
         local.set_params(n_jobs=self.n_jobs, checkpoint=self.checkpoint)
         return local
 
@@ -200,22 +205,9 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
             if name.endswith("_") or name == "_frame":
                 setattr(slim, name, value)
         observations = self.observations_
-        labels = {
-            "row_labels": observations.row_labels,
-            "column_labels": observations.column_labels,
-        }
-        nothing = np.zeros(0, dtype=np.int64)
-        without_entries: ObservedEntries
-        if isinstance(observations, SparseObservations):
-            without_entries = SparseObservations(
-                observations.shape, Cells.none(observations.n_rows), **labels
-            )
-        else:
-            triples = nothing, nothing, nothing
-            without_entries = Observations.from_triples(
-                *triples, shape=observations.shape, **labels
-            )
-        slim.result_ = replace(self.result_, observations=without_entries, history={})
+        slim.result_ = replace(
+            self.result_, observations=observations.without_entries(), history={}
+        )
         return slim
 
 

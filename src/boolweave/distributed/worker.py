@@ -20,18 +20,24 @@ from numpy.typing import NDArray
 
 from boolweave.data.entries import rows_from_packed
 from boolweave.data.observations import Observations
-from boolweave.data.ones import Cells, SparseObservations
+from boolweave.data.ones import SparseObservations
 from boolweave.engine.backend import Beliefs, InitialBeliefs, State
 from boolweave.engine.integers import IntegerBackend, IntegerMessages, Part, Score, Sums
 from boolweave.engine.quantization import Variables
 from boolweave.engine.zeros.backend import SparseBackend, SparseMessages, SparseScore
 from boolweave.engine.zeros.listed import Listed
 from boolweave.fit import memory
+from boolweave.fit.backends import backends_for
 from boolweave.model.model import Model
 from boolweave.runtime.cluster import NoAnswer
 from boolweave.runtime.types import Array
 
 Backend = IntegerBackend | SparseBackend
+
+
+def unpacked_rows(shape: tuple[int, int], first_row: int, parts: list[Array]) -> Observations:
+    """The entries of a range of rows from packed numbers, sorted and without duplicates."""
+    return Observations(*rows_from_packed(np.concatenate(parts), shape, first_row=first_row)[:4])
 
 
 class Rows:
@@ -40,9 +46,8 @@ class Rows:
     Parameters
     ----------
     part : tuple
-        Shape, indptr, columns and values of the rows; or "packed", the shape, the number of rows
-        above them and arrays of packed entries; or the shape, and indptr and columns of the ones
-        and of the missing cells, if all other cells are zeros.
+        A function that makes the observations of the rows, and its arguments, as from
+        `Observations.arrays_of_rows`.
     cuts : list of (int, int)
         First and last row of each block.
     first_row : int
@@ -58,15 +63,10 @@ class Rows:
 
         self.worker: Any = get_worker()
         self.n_threads: int = self.worker.state.nthreads
-        if part[0] == "packed":
-            _, shape, first, parts = part
-            part = rows_from_packed(np.concatenate(parts), shape, first_row=first)[:4]
-        shape, *arrays = part[0], *(np.array(array) for array in part[1:])
-        self.observations: Observations | SparseObservations
-        if len(arrays) == 4:
-            self.observations = SparseObservations(shape, Cells(*arrays[:2]), Cells(*arrays[2:]))
-        else:
-            self.observations = Observations(shape, *arrays)
+        make, *arguments = part
+        self.observations: Observations | SparseObservations = make(
+            *(np.array(a) if isinstance(a, np.ndarray) else a for a in arguments)
+        )
         self.part = Part(cuts, first_row, n_rows, self.reduce, self.count_before)
         self.rank = 0
         self.peers: list[tuple[str, Any]] = []
@@ -103,13 +103,11 @@ class Rows:
     def add_problem(self, key: int, model: Model, memory_options: dict[str, Any]) -> None:
         """Make a problem of these rows and a model, under a key."""
         K = model.n_components
-        backend = self.backends.get(K)
+        backend: Any = self.backends.get(K)
         if backend is None:
             store = memory.store_for(self.observations, K, n_jobs=self.n_threads, **memory_options)
-            if isinstance(self.observations, SparseObservations):
-                backend = SparseBackend(self.observations, True, self.n_threads, store, self.part)
-            else:
-                backend = IntegerBackend(self.observations, self.n_threads, store, self.part)
+            make = backends_for(self.observations).make
+            backend = make(self.observations, True, self.n_threads, store, self.part)
             self.backends[K] = backend
         self.problems[key] = backend, backend.problem(model)
 

@@ -22,14 +22,14 @@ from boolweave.engine.zeros import tiles
 from boolweave.model.model import evidence_of
 from boolweave.model.odds import sigmoid, with_infinities
 from boolweave.model.products import boolean_product
-from boolweave.runtime.storage import release_pages
 from boolweave.runtime.threads import run_all, threads
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from scipy.sparse import csr_array
 
-    from boolweave.data.ones import Cells, SparseObservations
+    from boolweave.data.observed import ObservedEntries
+    from boolweave.data.ones import Cells
     from boolweave.engine.result import Kind, Result
     from boolweave.model.model import Model
     from boolweave.model.products import Product
@@ -82,37 +82,6 @@ def latent_rows(
         yield some, out
 
 
-def counts(
-    observations: Observations | SparseObservations, row_log_odds: Floats, column_log_odds: Floats,
-    product: Product, marginal: bool,
-) -> NDArray[np.int64]:  # fmt: skip
-    """Count entries by observed value (first axis) and predicted value (second axis): (2, 2).
-
-    A 1 is predicted if P(z = 1) > ½, as by `latent_at`. In addition to the factors, this needs
-    memory only for the columns: 8 bytes for each factor and column, or for every 64 factors. If
-    zeros are not listed, the cells of tiles are counted: `boolweave.engine.zeros.tiles`.
-    """
-    if isinstance(observations, SparseObservations):
-        return tiles.counts(row_log_odds, column_log_odds, observations, marginal)
-    covered = np.zeros(2, dtype=np.int64)
-    xor, indptr = product == "xor", observations.indptr
-    by_variable = by_row if marginal else words_of
-    y = by_column(column_log_odds) if marginal else words_of(column_log_odds.T)
-    for first, last, columns, values in observations.row_chunks():
-        for start, stop in _cuts(last - first, len(column_log_odds), first):
-            x = by_variable(row_log_odds[start:stop])
-            entries = slice(*(indptr[[start, stop]] - indptr[first]))
-            own = columns[entries], values[entries]
-            if marginal:
-                covered += predicting.count_likely(xor, indptr[start : stop + 1], *own, x, y)
-            else:
-                block = Block(None, start, indptr[start : stop + 1] - indptr[start], *own)
-                covered += variables.count_covered(True if xor else None, block, x, y)
-    ones = observations.n_ones
-    of_value = np.array([observations.n_observed - ones, ones])
-    return np.stack([of_value - covered, covered], axis=1)
-
-
 # ---------------------------------------------------------------- rows and columns, in pieces
 
 
@@ -151,7 +120,7 @@ def words_of(log_odds: Floats) -> NDArray[np.uint64]:
 
 Found = TypeVar("Found")
 
-# Number of rows that are processed at a time if their zeros are not listed.
+# Maximum number of rows that are processed at a time.
 ROWS = 2048
 
 # To score predictions, the entries of a row are distributed in turn over this many parts, and each
@@ -206,17 +175,6 @@ class FixedColumns:
             folding_in.sum_product(*entries, self.chance, self.damping, bits, belief)
         return bits, with_infinities(belief)
 
-    def decode_sparse(self, piece: SparseObservations, prior: Floats) -> Answer:
-        """The same for rows whose zeros are not listed; only zeros that factors reach count.
-
-        prior (rows, K): log-odds of these rows.
-        """
-        evidence = self.model.channel.evidence_by_value()
-        reach = self.chance >= tiles.NEGLIGIBLE if self.marginal else None
-        some, possible = with_some_zeros(piece, self.bits, evidence, prior, reach)
-        bits, odds = self.decode(some, slice(0, piece.n_rows), prior)
-        return bits & possible, np.where(possible, odds, -np.inf)
-
 
 @dataclass(frozen=True, eq=False)
 class FoldIn:
@@ -236,19 +194,16 @@ class FoldIn:
     n_jobs: int | None = None
 
     def transform(
-        self, observations: Observations | SparseObservations, row_prior: ArrayLike | None = None
+        self, observations: ObservedEntries, row_prior: ArrayLike | None = None
     ) -> NDArray[np.uint8]:
         """Row factors, (rows, K); their prior may be given."""
-        fixed = self._columns(False, row_prior)
-        if not isinstance(observations, SparseObservations):
-            return fold_in(observations, fixed, self.n_jobs)[0]
-        prior = fixed.model.prior_log_odds(observations.shape)[0]
-        bits = np.empty(prior.shape, dtype=np.uint8)
+        decoder = rows_of(observations)(observations, self._columns(False, row_prior))
+        bits = np.empty(decoder.prior.shape, dtype=np.uint8)
 
-        def one_piece(rows: slice, piece: SparseObservations) -> None:
-            bits[rows] = fixed.decode_sparse(piece, prior[rows])[0]
+        def one_piece(rows: slice, piece: Any) -> None:
+            bits[rows] = decoder.decode(rows, piece)[0]
 
-        _each_piece(one_piece, observations, fixed.model, self.n_jobs)
+        decoder.of_pieces(one_piece, self.n_jobs)
         return bits
 
     def predict(self, observations: Observations) -> NDArray[np.uint8]:
@@ -269,7 +224,7 @@ class FoldIn:
         odds = fold_in(observations, fixed, self.n_jobs)[1]
         return replace(self.result, model=fixed.model, observations=observations, row_log_odds=odds)
 
-    def score(self, observations: Observations | SparseObservations) -> float:
+    def score(self, observations: ObservedEntries) -> float:
         """Fraction of the entries that are predicted correctly from the others of their row."""
         if observations.n_observed == 0:
             raise ValueError("score needs at least one observed entry, got none")
@@ -285,124 +240,201 @@ class FoldIn:
         return FixedColumns(of_rows, self.result.column_log_odds, marginal, self.damping)
 
 
-def fold_in(observations: Observations, fixed: FixedColumns, n_jobs: int | None = None) -> Answer:
+# ---------------------------------------------------------------- entries, listed or implicit
+
+
+@dataclass(frozen=True, eq=False)
+class ListedRows:
+    """Rows that are decoded in pieces, all of whose entries are listed.
+
+    Attributes
+    ----------
+    observations : Observations, (M, N)
+    fixed : FixedColumns
+    """
+
+    observations: Any
+    fixed: FixedColumns
+
+    @cached_property
+    def prior(self) -> Floats:
+        """Prior log-odds of the rows, (M, K)."""
+        return self.fixed.model.prior_log_odds(self.observations.shape)[0]
+
+    def decode(self, rows: slice, piece: Any) -> Answer:
+        """Factors and log-odds of the rows of a piece."""
+        return self.fixed.decode(piece, rows, self.prior)
+
+    def n_right(self, rows: slice, piece: Any) -> int:
+        """`n_right` of the rows of a piece."""
+        number = np.arange(piece.n_observed) - piece.indptr[piece.rows_of_entries()]
+        fixed, right = self.fixed, 0
+        for part in range(N_PARTS):
+            kept, row, column, value = piece.split(number % N_PARTS == part)
+            if len(value):
+                bits, odds = self.decode(rows, kept)
+                factors = odds if fixed.marginal else bits, fixed.log_odds
+                latent = latent_at(*factors, row, column, fixed.model.product, fixed.marginal)
+                right += int(np.sum((latent > 0.5) == value))
+        return right
+
+    def of_pieces(self, function: Callable[[slice, Any], Found], n_jobs: int | None) -> list[Found]:
+        """`function` of every piece of rows, in their order."""
+        observations, channel = self.observations, self.fixed.model.channel
+        if channel.n_rows not in (None, observations.n_rows):
+            raise ValueError(
+                f"the channel has probabilities for each of {channel.n_rows} rows, and got "
+                f"{observations.n_rows} rows, for which it has none; pass the rows of the fit, or "
+                "fit with a channel that is the same for all rows"
+            )
+        channel.broadcasts_to(observations.shape)
+
+        def of_piece(rows: slice) -> Found:
+            answer = function(rows, observations.some_rows(rows))
+            observations.release_rows(rows)
+            return answer
+
+        with threads(n_jobs) as pool:
+            return list(run_all(pool, of_piece, self._pieces()))
+
+    def _pieces(self) -> Iterator[slice]:
+        """Runs of at least one row with few enough entries and variables."""
+        (n_rows, n_columns), model = self.observations.shape, self.fixed.model
+        # If missing entries are evidence, they count as entries, too.
+        per_row = 1 if model.channel.missing_given_zero is None else n_columns
+        most_rows = ENTRIES_PER_CHUNK // max(1, per_row, model.n_components)
+        most_rows = max(1, min(ROWS, most_rows))
+        indptr, start = self.observations.entries_by_row, 0
+        while start < n_rows:
+            enough = indptr[start] + ENTRIES_PER_CHUNK
+            stop = int(np.searchsorted(indptr, enough, side="right")) - 1
+            stop = min(max(stop, start + 1), start + most_rows, n_rows)
+            yield slice(start, stop)
+            start = stop
+
+    @staticmethod
+    def counts(
+        observations: Any, row_log_odds: Floats, column_log_odds: Floats, product: Product,
+        marginal: bool,
+    ) -> NDArray[np.int64]:  # fmt: skip
+        """`counts`, entry by entry."""
+        covered = np.zeros(2, dtype=np.int64)
+        xor, indptr = product == "xor", observations.indptr
+        by_variable = by_row if marginal else words_of
+        y = by_column(column_log_odds) if marginal else words_of(column_log_odds.T)
+        for first, last, columns, values in observations.row_chunks():
+            for start, stop in _cuts(last - first, len(column_log_odds), first):
+                x = by_variable(row_log_odds[start:stop])
+                entries = slice(*(indptr[[start, stop]] - indptr[first]))
+                own = columns[entries], values[entries]
+                if marginal:
+                    covered += predicting.count_likely(xor, indptr[start : stop + 1], *own, x, y)
+                else:
+                    block = Block(None, start, indptr[start : stop + 1] - indptr[start], *own)
+                    covered += variables.count_covered(True if xor else None, block, x, y)
+        ones = observations.n_ones
+        of_value = np.array([observations.n_observed - ones, ones])
+        return np.stack([of_value - covered, covered], axis=1)
+
+
+class RowsWithImplicitZeros(ListedRows):
+    """Rows whose zeros are not listed; only zeros that factors reach are examined.
+
+    So the work is proportional to the ones and the cells of tiles. `observations` are
+    `SparseObservations`.
+    """
+
+    def decode(self, rows: slice, piece: Any) -> Answer:
+        """Factors and log-odds of the rows of a piece."""
+        return _decoded(self.fixed, piece, self.prior[rows])
+
+    @cached_property
+    def _parts(self) -> list[tuple[NDArray[np.bool_], FixedColumns, Floats]]:
+        """Columns that are hidden, the others as fixed columns, and log-odds of the hidden ones."""
+        number, odds = np.arange(self.observations.n_columns) % N_PARTS, self.fixed.log_odds
+        return [
+            (
+                hidden,
+                replace(self.fixed, log_odds=odds[:, ~hidden]),
+                np.ascontiguousarray(odds[:, hidden]),
+            )
+            for hidden in (number == part for part in range(min(N_PARTS, len(number))))
+        ]
+
+    def n_right(self, rows: slice, piece: Any) -> int:
+        """`n_right` of the rows of a piece; cells are distributed by columns, also missing ones."""
+        right, marginal = 0, self.fixed.marginal
+        for hidden, kept, judged in self._parts:
+            bits, odds = _decoded(kept, piece.some_columns(~hidden), self.prior[rows])
+            odds = odds if marginal else np.where(bits, 1.0, -1.0)
+            right += int(np.trace(tiles.counts(odds, judged, piece.some_columns(hidden), marginal)))
+        return right
+
+    @staticmethod
+    def counts(
+        observations: Any, row_log_odds: Floats, column_log_odds: Floats, product: Product,
+        marginal: bool,
+    ) -> NDArray[np.int64]:  # fmt: skip
+        """`counts` from the cells of tiles, without those of zeros."""
+        return tiles.counts(row_log_odds, column_log_odds, observations, marginal)
+
+
+def rows_of(observations: ObservedEntries) -> type[ListedRows]:
+    """How the entries of these observations are counted and decoded."""
+    return RowsWithImplicitZeros if isinstance(observations, SparseObservations) else ListedRows
+
+
+def counts(
+    observations: ObservedEntries, row_log_odds: Floats, column_log_odds: Floats, product: Product,
+    marginal: bool,
+) -> NDArray[np.int64]:  # fmt: skip
+    """Count entries by observed value (first axis) and predicted value (second axis): (2, 2).
+
+    A 1 is predicted if P(z = 1) > ½, as by `latent_at`. In addition to the factors, this needs
+    memory only for the columns: 8 bytes for each factor and column, or for every 64 factors. If
+    zeros are not listed, the cells of tiles are counted: `boolweave.engine.zeros.tiles`.
+    """
+    factors = row_log_odds, column_log_odds
+    return rows_of(observations).counts(observations, *factors, product, marginal)
+
+
+def fold_in(
+    observations: ObservedEntries, fixed: FixedColumns, n_jobs: int | None = None
+) -> Answer:
     """Row factors and their log-odds, (M, K) each, every row only from its own entries.
 
     The factors are found by max-sum from a neutral start, in which equal claims of two factors stay
     equal; then flips of single bits, as long as the log-posterior rises, decide between them.
     Marginals, if asked for, are computed by sum-product, which begins at these factors.
     """
-    prior = fixed.model.prior_log_odds(observations.shape)[0]
-    bits, odds = np.empty(prior.shape, dtype=np.uint8), np.empty(prior.shape)
+    decoder = rows_of(observations)(observations, fixed)
+    bits, odds = np.empty(decoder.prior.shape, dtype=np.uint8), np.empty(decoder.prior.shape)
 
-    def one_piece(rows: slice, piece: Observations) -> None:
-        bits[rows], odds[rows] = fixed.decode(piece, rows, prior)
+    def one_piece(rows: slice, piece: Any) -> None:
+        bits[rows], odds[rows] = decoder.decode(rows, piece)
 
-    _each_piece(one_piece, observations, fixed.model, n_jobs)
+    decoder.of_pieces(one_piece, n_jobs)
     return bits, odds
 
 
-def _n_right_of_sparse(
-    observations: SparseObservations, fixed: FixedColumns, n_jobs: int | None
-) -> int:
-    """`n_right` of rows whose zeros are not listed.
-
-    Cells are distributed by their columns, including missing ones. Only zeros that factors reach
-    are examined, so that the work is proportional to the ones and the cells of tiles.
-    """
-    prior = fixed.model.prior_log_odds(observations.shape)[0]
-    parts = []
-    for part in range(min(N_PARTS, observations.n_columns)):
-        hidden = np.arange(observations.n_columns) % N_PARTS == part
-        kept = replace(fixed, log_odds=fixed.log_odds[:, ~hidden])
-        parts.append((hidden, kept, np.ascontiguousarray(fixed.log_odds[:, hidden])))
-
-    def one_piece(rows: slice, piece: SparseObservations) -> int:
-        right = 0
-        for hidden, kept, judged in parts:
-            bits, odds = kept.decode_sparse(piece.some_columns(~hidden), prior[rows])
-            odds = odds if fixed.marginal else np.where(bits, 1.0, -1.0)
-            hidden_piece = piece.some_columns(hidden)
-            right += int(np.trace(tiles.counts(odds, judged, hidden_piece, fixed.marginal)))
-        return right
-
-    return sum(_each_piece(one_piece, observations, fixed.model, n_jobs))
-
-
-def n_right(
-    observations: Observations | SparseObservations, fixed: FixedColumns, n_jobs: int | None = None
-) -> int:
+def n_right(observations: ObservedEntries, fixed: FixedColumns, n_jobs: int | None = None) -> int:
     """Count the entries that are predicted correctly from the others of their row.
 
     The entries of a row are distributed in turn, in the order of columns, over `N_PARTS` parts.
     Each part is hidden once, and predicted from the rest. For a row with one entry, only the prior
     is known.
     """
-    if isinstance(observations, SparseObservations):
-        return _n_right_of_sparse(observations, fixed, n_jobs)
-    prior = fixed.model.prior_log_odds(observations.shape)[0]
-
-    def one_piece(rows: slice, piece: Observations) -> int:
-        number = np.arange(piece.n_observed) - piece.indptr[piece.rows_of_entries()]
-        right = 0
-        for part in range(N_PARTS):
-            kept, row, column, value = piece.split(number % N_PARTS == part)
-            if len(value):
-                bits, odds = fixed.decode(kept, rows, prior)
-                factors = odds if fixed.marginal else bits, fixed.log_odds
-                latent = latent_at(*factors, row, column, fixed.model.product, fixed.marginal)
-                right += int(np.sum((latent > 0.5) == value))
-        return right
-
-    return sum(_each_piece(one_piece, observations, fixed.model, n_jobs))
+    decoder = rows_of(observations)(observations, fixed)
+    return sum(decoder.of_pieces(decoder.n_right, n_jobs))
 
 
-def _each_piece(
-    function: Callable[[slice, Any], Found],
-    observations: Observations | SparseObservations,
-    model: Model,
-    n_jobs: int | None,
-) -> list[Found]:
-    """`function` of every piece of rows, in their order."""
-    n_known = model.channel.n_rows
-    if n_known not in (None, observations.n_rows):
-        raise ValueError(
-            f"the channel has probabilities for each of {n_known} rows, and got "
-            f"{observations.n_rows} rows, for which it has none; pass the rows of the fit, or fit "
-            "with a channel that is the same for all rows"
-        )
-    model.channel.broadcasts_to(observations.shape)
-
-    def of_piece(rows: slice) -> Found:
-        if isinstance(observations, SparseObservations):
-            return function(rows, observations.some_rows(rows))
-        answer = function(rows, observations.take_rows(rows))
-        entries = slice(*observations.indptr[[rows.start, rows.stop]])
-        for array in (observations.indices, observations.values):
-            release_pages(array[entries])
-        return answer
-
-    with threads(n_jobs) as pool:
-        return list(run_all(pool, of_piece, _pieces(observations, model)))
-
-
-def _pieces(observations: Observations | SparseObservations, model: Model) -> Iterator[slice]:
-    """Runs of at least one row with few enough entries and variables."""
-    n_rows, n_columns = observations.shape
-    if isinstance(observations, SparseObservations):
-        for start in range(0, n_rows, ROWS):
-            yield slice(start, min(start + ROWS, n_rows))
-        return
-    # If missing entries are evidence, they count as entries, too.
-    per_row = 1 if model.channel.missing_given_zero is None else n_columns
-    most_rows = max(1, ENTRIES_PER_CHUNK // max(1, per_row, model.n_components))
-    start = 0
-    while start < n_rows:
-        enough = observations.indptr[start] + ENTRIES_PER_CHUNK
-        stop = int(np.searchsorted(observations.indptr, enough, side="right")) - 1
-        stop = min(max(stop, start + 1), start + most_rows, n_rows)
-        yield slice(start, stop)
-        start = stop
+def _decoded(fixed: FixedColumns, piece: SparseObservations, prior: Floats) -> Answer:
+    """Factors and log-odds of rows whose zeros are not listed; prior (rows, K): their log-odds."""
+    evidence = fixed.model.channel.evidence_by_value()
+    reach = fixed.chance >= tiles.NEGLIGIBLE if fixed.marginal else None
+    some, possible = with_some_zeros(piece, fixed.bits, evidence, prior, reach)
+    bits, odds = fixed.decode(some, slice(0, piece.n_rows), prior)
+    return bits & possible, np.where(possible, odds, -np.inf)
 
 
 # A row may have a factor if its ones outweigh this fraction of its zeros: other factors may cover

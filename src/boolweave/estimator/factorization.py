@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from boolweave import cautions, plot, recommend, saving
-from boolweave.data.convert import is_sparse
 from boolweave.data.frames import Frame, is_matrix, like
 from boolweave.data.labels import check_order, name_of, pairs
 from boolweave.data.observations import Absent, Observations
@@ -33,7 +32,7 @@ from boolweave.estimator.parameters import (
     check_fit_parameters,
     check_method,
     check_objective,
-    collective,
+    implicit_zeros,
     most_useful,
     settings_of,
 )
@@ -102,14 +101,9 @@ class FittedFactorization(recommend.RecommenderMixin, TransformerMixin, BaseEsti
     # ------------------------------------------------------------ input data
 
     def _converted(self, X: Any) -> ObservedEntries:
-        if not collective(self, X):
-            seen = X.to_local() if isinstance(X, SparseObservations) else X
-            return Observations.from_data(seen, absent=self.absent)
-        if isinstance(X, SparseObservations):
-            return X
-        if is_sparse(X):
-            return SparseObservations.from_sparse(X)
-        return SparseObservations.from_observations(Observations.from_data(X))
+        if implicit_zeros(self, X):
+            return SparseObservations.from_data(X)
+        return Observations.from_data(X, absent=self.absent)
 
     def _observe(self, X: Any, *, reset: bool) -> ObservedEntries:
         """Convert input and check it."""
@@ -135,7 +129,7 @@ class FittedFactorization(recommend.RecommenderMixin, TransformerMixin, BaseEsti
         -------
         (rows, K) array of uint8
         """
-        return self._fold_in.transform(with_local_entries(self._observe(X, reset=False)))
+        return self._fold_in.transform(self._observe(X, reset=False).fetched())
 
     def _new_rows(self, X: Any, itemsize: int = 0, answer: str = "") -> Observations:
         """Check new rows; raise MemoryError if the answer (itemsize bytes each) is too large."""
@@ -306,9 +300,8 @@ class FittedFactorization(recommend.RecommenderMixin, TransformerMixin, BaseEsti
         """Fold in new rows; their columns have the labels of the fit."""
         given: Any = self._observe(X, reset=False)
         seen = replace(given, column_labels=self.observations_.column_labels)
-        found = self._fold_in.of_rows(seen.to_local())
         # If zeros are not listed, they are the entries that may become ones.
-        return replace(found, observations=seen) if isinstance(seen, SparseObservations) else found
+        return replace(self._fold_in.of_rows(seen.to_local()), observations=seen)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Compute the accuracy on X, each entry predicted from the others of its row.
@@ -335,7 +328,7 @@ class FittedFactorization(recommend.RecommenderMixin, TransformerMixin, BaseEsti
         if isinstance(X, Entries):
             check_is_fitted(self)
             return accuracy(X.values, self.result_.predict(X.rows_of_entries(), X.indices))
-        return self._fold_in.score(with_local_entries(self._observe(X, reset=False)))
+        return self._fold_in.score(self._observe(X, reset=False).fetched())
 
     # ------------------------------------------------------------ files
 
@@ -666,7 +659,7 @@ class BooleanMatrixFactorization(FittedFactorization):
             return result.X
         by_row = np.asarray(self.row_prior).ndim == 2
         prior = result.model.row_prior if by_row else None
-        return self._fold_in.transform(with_local_entries(result.observations), prior)
+        return self._fold_in.transform(result.observations.fetched(), prior)
 
 
 # ---------------------------------------------------------------- input and output
@@ -690,18 +683,12 @@ def check_input(estimator: Any, X: Any, seen: ObservedEntries, *, reset: bool) -
     # Scikit-learn does not know the names of columns of observations: they are checked below.
     own = not reset and not hasattr(estimator, "feature_names_in_")
     own = own and estimator.observations_.column_labels is not None
-    own_kinds = Observations | SparseObservations
-    plain = isinstance(seen, own_kinds) and not isinstance(X, own_kinds)
-    plain = plain and not own and seen.shape == getattr(X, "shape", None)
+    plain = not isinstance(X, ObservedEntries) and not own
+    plain = plain and seen.shape == getattr(X, "shape", None)
     named = X if plain else np.broadcast_to(np.zeros(()), seen.shape)
     validate_data(estimator, named, reset=reset, skip_check_array=True)
     if not reset:
         check_order(seen.column_labels, estimator.observations_.column_labels)
-
-
-def with_local_entries(entries: ObservedEntries) -> Observations | SparseObservations:
-    """The entries in this process; zeros that are not listed stay so."""
-    return entries if isinstance(entries, SparseObservations) else entries.to_local()
 
 
 # ---------------------------------------------------------------- pictures
@@ -715,9 +702,7 @@ def _matrix(model: FittedFactorization) -> Figure:
             f"a picture of {seen.n_rows:,} × {seen.n_columns:,} cells is too large; draw some rows "
             'with boolweave.plot.plot_tiles, or the factors with what="factors"'
         )
-    unlisted = isinstance(seen, SparseObservations)
-    complete = seen.is_complete or unlisted
-    first = "observed entries" if complete else "observed and missing entries"
+    first = "observed entries" if seen.is_complete else "observed and missing entries"
     panels = {first: seen.to_local().to_dense(), f"{len(result.Y)} factors": result.Z}
     return plot.plot_tiles(panels, result.X, result.Y)
 

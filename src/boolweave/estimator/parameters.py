@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from boolweave.data.convert import is_sparse
-from boolweave.data.ones import SparseObservations, is_large_and_sparse
-from boolweave.fit import learn, memory
+from boolweave.data.ones import keeps_zeros_implicit
+from boolweave.fit import memory
+from boolweave.fit.backends import backends_for
 from boolweave.fit.settings import PAPER_FLIP, PAPER_PRIOR, Settings
 from boolweave.model.channel import Channel
 from boolweave.model.model import differ_by_factor
@@ -115,26 +116,24 @@ def check_objective(parameters: BooleanMatrixFactorization) -> None:
         )
 
 
-def collective(parameters: FittedFactorization, data: Any) -> bool:
+def implicit_zeros(parameters: FittedFactorization, data: Any) -> bool:
     """Whether all zeros of a row are treated at once, without listing any zero.
 
     Raises ValueError if this is asked for but impossible.
     """
-    given = isinstance(data, SparseObservations)
     if parameters.zeros == "exact":
         return False
-    why_not = _why_not_collective(parameters, data)
-    if parameters.zeros == "collective" and why_not:
+    why_not = _why_no_implicit_zeros(parameters, data)
+    if parameters.zeros == "auto":
+        return not why_not and keeps_zeros_implicit(data)
+    if why_not:
         raise ValueError(
             f'`zeros="collective"` is not possible with {why_not}; use `zeros="exact"` or "auto"'
         )
-    if parameters.zeros == "collective" or given:
-        return not why_not
-    sparse = is_sparse(data) and data.ndim == 2
-    return sparse and not why_not and is_large_and_sparse(data.shape, data.nnz)
+    return True
 
 
-def _why_not_collective(parameters: FittedFactorization, data: Any) -> str:
+def _why_no_implicit_zeros(parameters: FittedFactorization, data: Any) -> str:
     """The reason why it is impossible; empty if it is possible."""
     noise = parameters.noise
     if parameters.objective == "errors":
@@ -224,8 +223,7 @@ def settings_of(parameters: BooleanMatrixFactorization, seen: ObservedEntries) -
     if noise is None:
         noise = PAPER_FLIP if paper else "learn"
     if n_init == "auto":
-        wide = isinstance(seen, SparseObservations)  # one start has more factors than wanted
-        n_init = 1 if paper or wide else learn.N_STARTS
+        n_init = 1 if paper else backends_for(seen).n_starts
     prior = PAPER_PRIOR if paper else "learn"
     return Settings(
         n_components=1 if parameters.n_components == "auto" else int(parameters.n_components),

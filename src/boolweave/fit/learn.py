@@ -49,9 +49,8 @@ from boolweave.runtime.warning import warn_user
 # finds anything with the previous one.
 FLIPS = (PAPER_FLIP, 0.02, 0.004)
 
-# "auto": the number of starts (fewer if some agree); the iterations of a start, the additional ones
-# while its log-posterior rises, and their maximum; the iterations of a trial.
-N_STARTS = 6
+# "auto": the iterations of a start, the additional ones while its log-posterior rises, and their
+# maximum; the iterations of a trial.
 SHORT = 40
 MORE = 20
 MOST = 120

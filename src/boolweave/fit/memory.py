@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from boolweave.data.observed import ObservedEntries
-from boolweave.data.ones import SparseObservations
 from boolweave.engine.backend import MAX_BLOCKS, MIN_BLOCK, Footprint
 from boolweave.engine.floats import FloatBackend, PrintedBackend
 from boolweave.engine.integers import IntegerBackend
 from boolweave.engine.quantization import n_held
-from boolweave.engine.zeros.backend import WIDTH, SparseBackend
+from boolweave.fit.backends import ListedBackends, backends_for
 from boolweave.fit.first_factors import bytes_of_patterns
 from boolweave.model.products import Product
 from boolweave.runtime.free_memory import format_bytes, free_memory
@@ -66,8 +65,8 @@ class FitSize:
         Number of starts and of threads.
     finish : bool
         Whether the last iterations of max-sum may use floats.
-    collective : bool
-        Whether all zeros of a row are treated at once; then `n_entries` are the ones.
+    backends : type of ListedBackends
+        The back ends of the observations; if zeros are implicit, `n_entries` are the ones.
     """
 
     shape: tuple[int, int]
@@ -80,7 +79,14 @@ class FitSize:
     n_jobs: int = 1
     product: Product = "or"
     finish: bool = True
-    collective: bool = False
+    backends: type[ListedBackends] = ListedBackends
+
+    @classmethod
+    def of(cls, observations: ObservedEntries, n_components: int, **options: Any) -> FitSize:
+        """The size of a fit of these observations."""
+        backends = backends_for(observations)
+        entries = observations.shape, observations.n_listed
+        return cls(*entries, n_components, backends=backends, **options)
 
     @property
     def n_bytes(self) -> int:
@@ -91,7 +97,8 @@ class FitSize:
         codes = held if held > self.n_entries else 0
         messages_at_most = held * self._per_entry
         if self.finish and integers and self.method == "max-sum":
-            last = held * K * footprint.max_sum + _bytes_of_last_floats(held, K)
+            floats = _bytes_of_last_floats(self.backends.n_last_floats(held), K)
+            last = held * K * footprint.max_sum + floats
             messages_at_most = max(messages_at_most, last)
         per_variable = footprint.variable + _OF_START * self.n_init
         if self.learns:
@@ -106,10 +113,8 @@ class FitSize:
             scratch += _BLOCK * min(self.n_entries, block)
         patterns = bytes_of_patterns(columns, K) if self.product == "xor" else 0
         total = messages_at_most + codes + variables + column_sums + scratch + patterns
-        if self.collective:
-            total = max(total, int(WIDTH * held * K) * footprint.max_sum + variables)
-            total += SparseBackend.n_bytes(self.shape, self.n_entries, K)
-        return total
+        of_start = int(self.backends.width * held * K) * footprint.max_sum + variables
+        return max(total, of_start) + self.backends.bytes_of_zeros(self.shape, self.n_entries, K)
 
     @property
     def _footprint(self) -> Footprint:
@@ -168,16 +173,12 @@ def store_for(
     needs more than the free memory, or if its other data take more than `max_memory`.
     The other options are those of `FitSize`.
     """
-    collective = isinstance(observations, SparseObservations)
-    finish = max_memory is None and not collective
-    options = {"finish": finish, "collective": collective, **options}
-    n_entries = observations.n_ones if collective else observations.n_observed
-    size = FitSize(observations.shape, n_entries, n_components, **options)
+    size = FitSize.of(observations, n_components, **{"finish": max_memory is None, **options})
     free, floats = free_memory(), size.messages == "float32"
     total = size.n_bytes + observations.n_bytes_in_files
     problem = (
         f"{size.shape[0]} rows × {size.shape[1]} columns with {size.n_entries} "
-        f"{'ones' if collective else 'observed entries'} and {n_components} factors need about "
+        f"{size.backends.entries} and {n_components} factors need about "
         f"{format_bytes(total)} of memory"
     )
     if max_memory is not None and total > max_memory:

@@ -17,16 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boolweave.data.observed import ObservedEntries
-from boolweave.data.ones import SparseObservations
 from boolweave.engine import loop
 from boolweave.engine.backend import AnyBackend, Beliefs, InitialBeliefs, Problem, State
-from boolweave.engine.floats import FloatBackend, FloatMessages, PrintedBackend
-from boolweave.engine.integers import IntegerBackend, IntegerMessages, Sums
-from boolweave.engine.quantization import Quantization, Variables, quantization_for
+from boolweave.engine.floats import FloatMessages, PrintedBackend
+from boolweave.engine.integers import IntegerMessages, Sums
+from boolweave.engine.quantization import Quantization, Variables
 from boolweave.engine.result import Ending, Result
-from boolweave.engine.zeros.backend import SparseBackend, SparseMessages
+from boolweave.engine.zeros.backend import SparseMessages
 from boolweave.engine.zeros.listed import Listed
 from boolweave.fit import first_factors, memory
+from boolweave.fit.backends import backends_for
 from boolweave.fit.settings import Settings
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
@@ -68,11 +68,7 @@ class LocalBackends:
         self, observations: ObservedEntries, integers: bool, n_jobs: int | None, store: Memory
     ) -> AnyBackend:
         """Make the back end, with messages that are integers or floats."""
-        if isinstance(observations, SparseObservations):
-            return SparseBackend(observations, integers, n_jobs, store)
-        if integers:
-            return IntegerBackend(observations.to_local(), n_jobs, store)
-        return FloatBackend(observations.to_local(), n_jobs)
+        return backends_for(observations).make(observations, integers, n_jobs, store)
 
 
 # ---------------------------------------------------------------- candidates
@@ -263,8 +259,7 @@ class FitStages:
         """Whether messages are integers, which must be wanted and possible."""
         if self.settings.messages == "float32":
             return False
-        implicit_zeros = isinstance(self.observations, SparseObservations)
-        quantization = quantization_for(self.settings.first_model(), implicit_zeros)
+        quantization = backends_for(self.observations).quantization(self.settings.first_model())
         if self.settings.messages == "uint8" and not isinstance(quantization, Quantization):
             raise ValueError(
                 f'messages="uint8" is not possible here: {quantization}; use "auto" or "float32"'

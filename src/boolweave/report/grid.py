@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boolweave.data.labels import name_of
-from boolweave.data.observations import Observations
+from boolweave.data.observations import SAMPLED_COLUMNS, Observations
 from boolweave.data.observed import ObservedEntries
 from boolweave.data.ones import SparseObservations
 from boolweave.runtime.types import Array, Bits, Floats, Integers, Positions
@@ -168,7 +168,7 @@ def make_grid(
     whole = seen.n_rows * seen.n_columns <= MOST_CELLS and max(seen.shape) <= MOST_ON_A_SIDE
     most = MOST_ON_A_SIDE if whole else GRID_SIDE
     # A mean over a large and sparse matrix would be almost zero everywhere.
-    sampled = not whole and members is not None and isinstance(seen, SparseObservations)
+    sampled = not whole and members is not None and seen.n_listed < seen.n_observed
     if sampled and members is not None:
         orders = _sample(orders[0], members[0]), _sample(orders[1], members[1].T)
     rows, columns = (Groups.of(order, most) for order in orders)
@@ -225,9 +225,8 @@ def _probability(predict: Predict, rows: Groups, columns: Groups) -> Bits:
 
 # ---------------------------------------------------------------- lists of entries
 
-# Maximum number of entries that are examined, and number of columns of a sample.
+# Maximum number of entries that are examined.
 MOST_JUDGED = 1 << 20
-SAMPLED_COLUMNS = 1 << 12
 
 # Maximum number of entries of a list.
 MOST_LISTED = 5000
@@ -287,33 +286,11 @@ def holes(seen: Seen, predict: Predict) -> EntryList | None:
     n_holes = seen.n_rows * seen.n_columns - seen.n_observed
     if not n_holes:
         return None
-    rows, columns = _some_holes(seen)
+    rows, columns = seen.missing_cells(MOST_JUDGED)
     chances = predicted(predict, rows, columns)
     order = np.argsort(-chances, kind="stable")[:MOST_LISTED]
     pairs, nothing = (rows[order], columns[order]), np.full(len(order), NOTHING, dtype=np.uint8)
     return EntryList("holes", *pairs, nothing, chances[order], n_holes, len(rows) < n_holes)
-
-
-def _some_holes(seen: Seen) -> Pairs:
-    """Rows and columns of missing entries, all or a sample, in the order of the table."""
-    if isinstance(seen, SparseObservations):
-        at = spread(len(seen.holes), MOST_JUDGED)
-        rows = np.searchsorted(seen.holes.indptr, at, side="right") - 1
-        return rows, seen.holes.columns[at].astype(np.intp)
-    n_rows, n_columns = seen.shape
-    if n_rows * n_columns <= MOST_JUDGED:
-        chosen = np.arange(n_rows), np.arange(n_columns)
-    else:
-        columns = spread(n_columns, SAMPLED_COLUMNS)
-        chosen = spread(n_rows, MOST_JUDGED // len(columns)), columns
-    own = seen.take_rows(chosen[0])
-    place = np.full(n_columns, -1, dtype=np.int64)
-    place[chosen[1]] = np.arange(len(chosen[1]))
-    missing = np.ones((len(chosen[0]), len(chosen[1])), dtype=bool)
-    known = place[own.indices] >= 0
-    missing[own.rows_of_entries()[known], place[own.indices[known]]] = False
-    m, n = np.nonzero(missing)
-    return chosen[0][m], chosen[1][n]
 
 
 def doubtful(seen: Seen, predict: Predict, grid: Grid) -> EntryList | None:
@@ -373,11 +350,6 @@ def predicted(predict: Predict, rows: Integers, columns: Integers) -> Floats:
         some = slice(start, start + CHUNK)
         out[some] = predict(rows[some], columns[some])
     return out
-
-
-def spread(n: int, most: int) -> Positions:
-    """Up to `most` positions among n, evenly spread."""
-    return np.arange(n) if n <= most else np.linspace(0, n - 1, max(1, most)).astype(np.intp)
 
 
 class Lines:

@@ -268,8 +268,7 @@ def info(
 
     Example: boolweave info votes.csv
     """
-    from boolweave.data.ones import SparseObservations
-    from boolweave.fit.learn import N_STARTS
+    from boolweave.fit.backends import N_STARTS
     from boolweave.fit.memory import FitSize
     from boolweave.runtime.free_memory import format_bytes
 
@@ -279,10 +278,7 @@ def info(
     seen = contents.observations
     per_row, per_column = seen.observed_per_line()
     share = seen.n_observed / max(seen.n_rows * seen.n_columns, 1)
-    collective = isinstance(seen, SparseObservations)
-    n_entries = seen.n_ones if collective else seen.n_observed
-    size = FitSize(seen.shape, n_entries, n_components, n_init=N_STARTS, collective=collective)
-    memory = size.n_bytes
+    memory = FitSize.of(seen, n_components, n_init=N_STARTS).n_bytes
     answer: dict[str, object] = {
         "file": contents.name,
         "format": contents.format,
@@ -292,7 +288,7 @@ def info(
         "observed": seen.n_observed,
         "observed_share": share,
         "ones_share": seen.share_of_ones,
-        "zeros": "collective" if collective else "exact",
+        "zeros": seen.zeros,
         "empty_rows": int((per_row == 0).sum()),
         "empty_columns": int((per_column == 0).sum()),
         "row_labels": _examples(seen.row_labels),
