@@ -12,13 +12,10 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse
-from altering import refused_or_used
+from altering import arrays_of, part_of, put, rewrite, say, unreadable
 
 import boolweave
 from boolweave import BooleanMatrixFactorization, Channel, Observations, saving
-from boolweave.io import FileError
-from boolweave.runtime.archives import write_arrays
 
 SEEN = np.array([[1, 1, 0, np.nan], [1, np.nan, 0, 0], [0, 0, 1, 1]])
 FITTED = (
@@ -122,14 +119,6 @@ def test_nothing_in_the_file_can_run(saved):
 # ---------------------------------------------------------------- files that are not models
 
 
-def unreadable(path):
-    with pytest.raises(FileError, match=r"model\.npz: ") as caught:
-        boolweave.load(path)
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < 400 + len(str(path))
-    return str(caught.value)
-
-
 @pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04", b"\x93NUMPY", bytes(500)])
 def test_foreign_bytes(path, content):
     path.write_bytes(content)
@@ -178,42 +167,11 @@ def test_flipped_bytes_are_noticed_or_harmless(saved):
     assert noticed > 50
 
 
-def rewrite(path, change):
-    """Write the file again after `change` of its arrays and header, with the right checksum."""
-    with np.load(path) as stored:
-        arrays = {name: stored[name] for name in stored.files if name != "checksum"}
-    header = json.loads(str(arrays["header"]))
-    change(arrays, header)
-    arrays["header"] = np.array(json.dumps(header))
-    with open(path, "wb") as file:
-        write_arrays(file, arrays)
-
-
 def test_newer_files(saved):
     rewrite(saved, lambda arrays, header: header.update(version=saving.VERSION + 1))
     message = unreadable(saved)
     assert f"newer version of boolweave (file version {saving.VERSION + 1}" in message
     assert "upgrade boolweave" in message
-
-
-def put(name, value):
-    """A change that puts something in the place of an array."""
-    return lambda arrays, header: arrays.update(
-        {name: value(arrays[name]) if callable(value) else np.asarray(value)}
-    )
-
-
-def part_of(header, place):
-    """The fields of an object, or the items of a dictionary, in the tree of a header."""
-    ((_, part),) = header["tree"].items()
-    for step in filter(None, place.split("/")):
-        ((_, part),) = part[step].items()
-    return part
-
-
-def say(place, **values):
-    """A change of some values in the tree of the header."""
-    return lambda arrays, header: part_of(header, place).update(values)
 
 
 def pop(place, name):
@@ -406,10 +364,7 @@ def test_the_same_arrays_written_by_others_are_the_same_file(saved):
 
 
 def test_a_checksum_cannot_be_left_out(saved):
-    with np.load(saved) as stored:
-        arrays = dict(stored)
-    del arrays["checksum"]
-    np.savez(saved, **arrays)
+    np.savez(saved, **arrays_of(saved))
     assert "it does not contain 'checksum'" in unreadable(saved)
 
 
@@ -493,36 +448,3 @@ def test_kills_during_saves(path):
             assert model.noise in (0.1, 0.2)
     fit().save(path)
     assert list(path.parent.iterdir()) == [path]
-
-
-def used(model):
-    """Whether all answers of a model are zeros and ones, or probabilities."""
-    seen = model.observations_
-    rows, columns = (side.ravel() for side in np.indices(seen.shape))
-    answers = [
-        model.predict_proba(rows, columns), model.predict_proba(rows, columns, kind="latent"),
-        model.transform(seen), model.recommend([0], n=1).probabilities, model.score(seen),
-        model.inverse_transform(model.row_factors_),
-    ]  # fmt: skip
-    model.members(full=True), model.explain(0, 0), repr(model)
-    return all(((answer >= 0) & (answer <= 1)).all() for answer in map(np.asarray, answers))
-
-
-ALTERED = {
-    "posterior": {"noise": Channel(0.1, np.linspace(0.8, 0.9, 5)[None]), "max_iter": 10},
-    "errors": {"objective": "errors"},
-    "sparse": {"zeros": "collective", "absent": "zero", "max_iter": 10},
-}
-
-
-@pytest.mark.usefixtures("quick_search")
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", ALTERED)
-def test_altered_files_are_refused_or_behave(path, kind):
-    """One array or one value of the header is altered, and the file sealed again."""
-    table = np.random.default_rng(0).integers(0, 2, (4, 5)).astype(float)
-    given = scipy.sparse.csr_array(table) if kind == "sparse" else table
-    table[0, 0] = np.nan  # which can be recommended
-    model = BooleanMatrixFactorization(2, random_state=0, **ALTERED[kind])
-    model.fit(given).save(path)
-    assert refused_or_used(path, used, list(ALTERED).index(kind)) > 60

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import io as stdio
-import json
 import os
 import tempfile
 import warnings
 from pathlib import Path
 
 import numpy as np
-from fuzzing import altered, edited
+import scipy.sparse
+from altering import arrays_of
+from completions import model_of, random_ensemble, random_observations
+from fuzzing import exchanged
 from good_files import models
 from verdicts import Wrong, expect_numbers, expect_probabilities
 
@@ -38,6 +40,12 @@ def good_files():
             seen
         ),
         "rank": lambda: BooleanMatrixFactorization(random_state=0, max_iter=20).fit(table),
+        "zeros": lambda: BooleanMatrixFactorization(2, zeros="collective", random_state=0).fit(
+            scipy.sparse.csr_array(np.nan_to_num(table))
+        ),
+        "pattern": lambda: model_of(
+            random_ensemble(6, (4, 5), n_pattern=2), random_observations(1, (4, 5)), random_state=0
+        ),
         "completion": lambda: BooleanCompletion(**quick).fit(seen),
         "layers": lambda: BooleanCompletion(2, 1, n_directions=1, **quick).fit(seen),
         "offsets": lambda: BooleanCompletion(n_layers=0, n_directions=0, **quick).fit(table),
@@ -54,39 +62,9 @@ def good_files():
             fit().save(path)
             files.append(path.read_bytes())
     names = ["plain", "labels", "xor", "auto", *fits]
-    return {name: arrays_of(content) for name, content in zip(names, files, strict=True)}
-
-
-def arrays_of(content):
-    with np.load(stdio.BytesIO(content)) as stored:
-        return {name: stored[name] for name in stored.files if name != "checksum"}
-
-
-def changed(dice, arrays):
-    """Some of the arrays, or of the values of the header, exchanged; what was changed."""
-    arrays, changes = dict(arrays), []
-    for _ in range(dice.choice([1, 1, 1, 2])):
-        name = dice.choice(list(arrays))
-        if dice.random() < 0.25 and "header" in arrays:
-            name = "header"
-        changes.append(name)
-        what = dice.randrange(12)
-        if what == 0:
-            del arrays[name]
-        elif what == 1:
-            arrays[name] = arrays[dice.choice(list(arrays))]
-        elif what == 2:
-            arrays[dice.choice(["extra", "a/b", "observations/ones/indptr"])] = arrays[name]
-        elif name == "header":
-            try:
-                arrays[name] = np.array(edited(str(arrays[name]), dice))
-            except (json.JSONDecodeError, TypeError):
-                arrays[name] = np.array("{}")
-        else:
-            arrays[name] = altered(arrays[name], dice)
-        if not arrays:
-            break
-    return arrays, changes
+    return {
+        name: arrays_of(stdio.BytesIO(content)) for name, content in zip(names, files, strict=True)
+    }
 
 
 def use_every_method(model, dice):
@@ -126,7 +104,7 @@ def use_every_method(model, dice):
 def case(dice):
     """One altered file: read, and used."""
     kind = dice.choice(list(good_files()))
-    arrays, changes = changed(dice, good_files()[kind])
+    arrays, changes = exchanged(good_files()[kind], dice)
 
     def run():
         path = Path("model.npz")

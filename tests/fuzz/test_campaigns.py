@@ -26,7 +26,7 @@ def test_verdicts(case, outcome):
 
 
 # Cases of a campaign that run here, in batches of this size.
-CASES = {"files": 60, "tables": 200, "models": 120, "calls": 80}
+CASES = {"files": 60, "tables": 200, "models": 300, "calls": 80}
 BATCH = 20
 
 

@@ -5,11 +5,11 @@ import warnings
 
 import numpy as np
 import pytest
+from altering import parts_of, put_checkpoint
 from crashing import Crash, fail_at, fields_of
 
 from boolweave import BooleanMatrixFactorization
 from boolweave.datasets import make_boolean
-from boolweave.runtime.archives import write_arrays
 from boolweave.runtime.checkpoint import Recorder
 
 RUNS = {
@@ -41,22 +41,13 @@ def stop(observations, name, place, n_steps):
         fail_at(patch, [n_steps])
         with pytest.raises(Crash):
             run(observations, name, place)
-    with np.load(max(place.iterdir())) as stored:
-        arrays = {key: stored[key] for key in stored.files if key != "checksum"}
-    return arrays, json.loads(str(arrays.pop("header")))
+    return parts_of(max(place.iterdir()))
 
 
 @pytest.fixture(scope="module", params=RUNS)
 def stopped(request, planted, tmp_path_factory):
     """The name of a run, and its checkpoint."""
     return request.param, *stop(planted, request.param, tmp_path_factory.mktemp("run"), 25)
-
-
-def put(place, arrays, header):
-    for old in place.iterdir():
-        old.unlink()
-    with open(place / "checkpoint-000001.npz", "wb") as file:
-        write_arrays(file, {"header": np.array(json.dumps(header)), **arrays})
 
 
 def arrays_in(node):
@@ -69,7 +60,7 @@ def arrays_in(node):
 
 def test_as_it_was_written(planted, stopped, tmp_path):
     name, arrays, header = stopped
-    put(tmp_path, arrays, header)
+    put_checkpoint(tmp_path, arrays, header)
     assert run(planted, name, tmp_path).n_iter_ > 0
 
 
@@ -95,7 +86,7 @@ def test_messages_of_another_problem(planted, stopped, tmp_path, field, change):
         same = changed.flags.c_contiguous and changed.dtype == arrays[key].dtype
         if same and changed.shape == arrays[key].shape:
             continue
-        put(tmp_path, {**arrays, key: changed}, header)
+        put_checkpoint(tmp_path, {**arrays, key: changed}, header)
         with pytest.raises(ValueError, match="does not fit this version of boolweave") as error:
             run(planted, name, tmp_path)
         assert str(tmp_path) in str(error.value)
@@ -110,11 +101,11 @@ def test_a_field_of_another_problem(planted, tmp_path):
     assert len(wrong) == 2
     for key in wrong:
         for change in CHANGES.values():
-            put(tmp_path, {**arrays, key: change(arrays[key])}, header)
+            put_checkpoint(tmp_path, {**arrays, key: change(arrays[key])}, header)
             with pytest.raises(ValueError, match="does not fit this version of boolweave"):
                 run(planted, "max-sum", tmp_path)
     field["row_step"] = float("nan")
-    put(tmp_path, arrays, header)
+    put_checkpoint(tmp_path, arrays, header)
     with pytest.raises(ValueError, match="does not fit this version of boolweave"):
         run(planted, "max-sum", tmp_path)
 
@@ -142,7 +133,7 @@ def test_frames_of_other_things(planted, stopped, tmp_path, kind, field, value):
     found = fields_of(header, kind)
     for parts in found:
         parts[field] = value
-    put(tmp_path, arrays, header)
+    put_checkpoint(tmp_path, arrays, header)
     assert found
     with pytest.raises(ValueError, match="does not fit this version of boolweave"):
         run(planted, name, tmp_path)
@@ -155,6 +146,6 @@ def test_numbers_that_are_none(planted, stopped, tmp_path, frame, value):
     header = json.loads(json.dumps(header))
     node = {"WholeNumber": value}
     header["frames"] = [[n, node if n == frame else other] for n, other in header["frames"]]
-    put(tmp_path, arrays, header)
+    put_checkpoint(tmp_path, arrays, header)
     with pytest.raises(ValueError, match="does not fit this version of boolweave"):
         run(planted, name, tmp_path)

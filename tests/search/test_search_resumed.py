@@ -1,13 +1,11 @@
 """A search that crashed goes on from its checkpoint, and ends as one that did not."""
 
-import json
-
 import numpy as np
 import pytest
+from altering import parts_of, put_checkpoint
 from crashing import Crash, Noting, fields_of
 from search_reference import assert_same, random_table
 
-from boolweave.runtime.archives import write_arrays
 from boolweave.runtime.checkpoint import Recorder
 from boolweave.runtime.run import Run
 from boolweave.search.answer import fewest_errors
@@ -41,16 +39,7 @@ def stop(place, n_rounds=7):
     """Arrays and header of the checkpoint of a search after some rounds."""
     with pytest.raises(Crash):
         run(place, n_rounds)
-    with np.load(max(place.iterdir())) as stored:
-        arrays = {key: stored[key] for key in stored.files if key != "checksum"}
-    return arrays, json.loads(str(arrays.pop("header")))
-
-
-def put(place, arrays, header):
-    for old in place.iterdir():
-        old.unlink()
-    with open(place / "checkpoint-000001.npz", "wb") as file:
-        write_arrays(file, {"header": np.array(json.dumps(header)), **arrays})
+    return parts_of(max(place.iterdir()))
 
 
 def test_a_search_that_crashed_ends_as_one_that_did_not(tmp_path):
@@ -74,7 +63,7 @@ def test_a_search_may_crash_again_and_again(tmp_path):
 
 
 def test_as_it_was_written(tmp_path):
-    put(tmp_path, *stop(tmp_path))
+    put_checkpoint(tmp_path, *stop(tmp_path))
     assert run(tmp_path).n_rounds > 7
 
 
@@ -95,7 +84,7 @@ def test_a_damaged_state(tmp_path, field, value):
     (state,) = fields_of(header, "Searching")
     assert field in state
     state[field] = value
-    put(tmp_path, arrays, header)
+    put_checkpoint(tmp_path, arrays, header)
     with pytest.raises(ValueError, match=REFUSED):
         run(tmp_path)
 
@@ -114,7 +103,7 @@ CHANGES = {
 def test_damaged_solutions(tmp_path, field, change):
     arrays, header = stop(tmp_path, 3)
     name = fields_of(header, "Solution")[0][field]["array"]
-    put(tmp_path, {**arrays, name: CHANGES[change](arrays[name])}, header)
+    put_checkpoint(tmp_path, {**arrays, name: CHANGES[change](arrays[name])}, header)
     with pytest.raises(ValueError, match=REFUSED):
         run(tmp_path)
 
@@ -124,7 +113,7 @@ def test_a_solution_with_another_cost(tmp_path, cost):
     arrays, header = stop(tmp_path, 3)
     for fields in fields_of(header, "Solution"):
         fields["cost"] = cost
-    put(tmp_path, arrays, header)
+    put_checkpoint(tmp_path, arrays, header)
     with pytest.raises(ValueError, match=REFUSED):
         run(tmp_path)
 

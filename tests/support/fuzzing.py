@@ -77,7 +77,8 @@ def altered(array, dice):
             elif what == 5:
                 return dice.choice([array.T, array.ravel(), array[None], array[::-1]])
             elif what == 6:
-                return np.array(dice.choice(EXTREMES))
+                number = dice.choice(EXTREMES)
+                return np.array(number) if dice.random() < 0.5 else np.full_like(array, number)
             else:
                 dice.shuffle(flat := array.ravel().tolist())
                 return np.array(flat, dtype=array.dtype).reshape(array.shape)
@@ -88,8 +89,10 @@ def altered(array, dice):
 
 def edited(text, dice):
     """JSON with one of its values exchanged, left out or put in twice."""
-    tree = json.loads(text)
-    node = tree
+    try:
+        node = tree = json.loads(text)
+    except json.JSONDecodeError:  # another array was put in its place
+        return "{}"
     while True:
         keys = list(node) if isinstance(node, dict) else list(range(len(node)))
         if not keys:
@@ -108,31 +111,39 @@ def edited(text, dice):
     return json.dumps(tree)
 
 
+OTHER_NAMES = ("extra", "format", "a/b", "observations/shape", "observations/ones/indptr", "coords")
+
+
+def exchanged(arrays, dice):
+    """The arrays of a file with others, or other values of the header, among them; which ones."""
+    arrays, names = dict(arrays), []
+    for _ in range(dice.choice([1, 1, 1, 2])):
+        name = dice.choice(list(arrays))
+        if dice.random() < 0.25 and "header" in arrays:
+            name = "header"
+        names.append(name)
+        what = dice.randrange(12)
+        if what == 0:
+            del arrays[name]
+        elif what == 1:
+            arrays[name] = arrays[dice.choice(list(arrays))]
+        elif what == 2:
+            arrays[dice.choice(OTHER_NAMES)] = arrays[name]
+        elif name == "header":
+            arrays[name] = np.array(edited(str(arrays[name]), dice))
+        else:
+            arrays[name] = altered(arrays[name], dice)
+        if not arrays:
+            break
+    return arrays, names
+
+
 def broken_archive(content, dice):
     """An .npz file whose arrays were altered and which is a good archive all the same."""
-    with zipfile.ZipFile(stdio.BytesIO(content)) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    found = {
-        name.removesuffix(".npy"): np.load(stdio.BytesIO(raw)) for name, raw in members.items()
-    }
+    with np.load(stdio.BytesIO(content)) as stored:
+        found = dict(stored)
     sealed = found.pop("checksum", None) is not None
-    for _ in range(dice.choice([1, 1, 2])):
-        name = dice.choice(list(found))
-        what = dice.randrange(8)
-        if what == 0:
-            del found[name]
-        elif what == 1:
-            found[name] = found[dice.choice(list(found))]
-        elif what == 2:
-            found[dice.choice(["extra", "format", "a/b", "observations/shape", "coords"])] = found[
-                name
-            ]
-        elif name == "header":
-            found[name] = np.array(edited(str(found[name]), dice))
-        else:
-            found[name] = altered(found[name], dice)
-        if not found:
-            break
+    found, _ = exchanged(found, dice)
     if sealed and dice.random() < 0.7:
         return written(lambda file: write_arrays(file, found))
     out = written(lambda file: np.savez(file, **found))

@@ -3,6 +3,7 @@
 `corpus` is the exception: files that once ended in a crash, a traceback or a wrong answer.
 """
 
+import contextlib
 import gzip
 import io as stdio
 import tempfile
@@ -10,12 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 import scipy.sparse
+from altering import arrays_of
+from crashing import Crash, fail_at
 
 import boolweave
 import boolweave.datasets
 from boolweave import BooleanMatrixFactorization, Observations
-from boolweave.engine import loop
 from boolweave.runtime.archives import write_arrays
 from boolweave.runtime.checkpoint import Checkpoint, Recorder
 
@@ -124,10 +127,6 @@ def models():
             yield path.name, path.read_bytes()
 
 
-class Crash(Exception):
-    """What stands for a kill within one process."""
-
-
 RUNS = {
     "max-sum": {"method": "max-sum", "n_init": 3},
     "auto": {"n_init": 2},
@@ -151,27 +150,16 @@ PLANTED = boolweave.datasets.make_boolean(12, 10, 2, flip=0.1, random_state=0).o
 
 
 def checkpoints():
-    step, save = loop.iterate, Recorder.save_if_due
     for name in RUNS:
         for crash in (7, 45):
-            left = crash
-
-            def crashing(*arguments):
-                nonlocal left
-                left -= 1
-                if left == 0:
-                    raise Crash
-                step(*arguments)
-
-            with tempfile.TemporaryDirectory() as folder:
-                loop.iterate, Recorder.save_if_due = crashing, Recorder.save
-                try:
+            with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Recorder, "save_if_due", Recorder.save)
+                fail_at(patch, [crash])
+                with contextlib.suppress(Crash):
                     run(name, folder)
-                except Crash:
-                    newest = max(Path(folder).iterdir())
-                    yield f"{name}.npz", newest.read_bytes()
-                finally:
-                    loop.iterate, Recorder.save_if_due = step, save
+                    continue
+                newest = max(Path(folder).iterdir()).read_bytes()
+            yield f"{name}.npz", newest
 
 
 def codes():
@@ -184,17 +172,14 @@ def codes():
 
 def model_with(content, name, change):
     """The model file with another array, and the right checksum."""
-    with np.load(stdio.BytesIO(content)) as stored:
-        found = {key: stored[key] for key in stored.files if key != "checksum"}
+    found = arrays_of(stdio.BytesIO(content))
     found[name] = change(found[name])
     return written(lambda file: write_arrays(file, found))
 
 
 def sparse_with(kind, **changes):
     """A sparse matrix of SciPy with other arrays."""
-    content = dict(arrays())[f"{kind}.npz"]
-    with np.load(stdio.BytesIO(content)) as stored:
-        found = {name: stored[name] for name in stored.files}
+    found = arrays_of(stdio.BytesIO(dict(arrays())[f"{kind}.npz"]))
     for name, change in changes.items():
         found[name] = change(found[name])
     return written(lambda file: np.savez(file, **found))
