@@ -84,7 +84,7 @@ def encodes(folder: Path) -> None:
 
 def runs_the_command(folder: Path) -> None:
     assert command(folder, "--version") == f"boolweave {boolweave.__version__}\n"
-    assert json.loads(command(folder, "info", "likes.csv", "--json"))["rows"] == 4
+    assert json.loads(command(folder, "info", "likes.csv", "--json"))["n_rows"] == 4
     holes = json.loads(command(folder, "complete", "likes.csv", *SMALL, "--json"))
     assert {hole["row"] for hole in holes["filled"]} == {"Ann", "Cy"}
     assert "Ann, tea: 1" in command(folder, "explain", "likes.npz", "Ann", "tea")
@@ -126,7 +126,7 @@ def report(folder: Path) -> None:
 def excel(folder: Path) -> None:
     command(folder, "complete", "likes.csv", *SMALL, "-o", "filled.xlsx")
     filled = json.loads(command(folder, "info", "filled.xlsx", "--json"))
-    assert (filled["rows"], filled["columns"], filled["observed"]) == (4, 4, 16)
+    assert (filled["n_rows"], filled["n_columns"], filled["observed"]) == (4, 4, 16)
 
 
 def distributed(folder: Path) -> None:

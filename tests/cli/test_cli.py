@@ -175,7 +175,7 @@ def test_info(shop):
     text = answer("info", "likes.csv", cwd=shop)
     assert "comma-separated, wide" in text and "26" in text
     found = json.loads(answer("info", "likes.npz", "--json", cwd=shop))
-    assert (found["rows"], found["columns"], found["observed"]) == (6, 5, 26)
+    assert (found["n_rows"], found["n_columns"], found["observed"]) == (6, 5, 26)
     needed = memory.FitSize((6, 5), 26, 10, n_init=backends.N_STARTS).n_bytes
     assert found["memory_bytes"] == needed
     assert found["row_labels"] == ["Ann", "Bo", "Cy"] and not any(" " in key for key in found)

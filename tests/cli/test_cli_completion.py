@@ -144,7 +144,7 @@ def test_predict_and_info(folder):
     assert one["probability"] == pytest.approx(chance, abs=1e-6)
     assert one["value"] == (chance > 0.5)
     found = json.loads(answer("info", "m.npz", "--json", cwd=folder))
-    assert (found["rows"], found["columns"]) == (24, 14)
+    assert (found["n_rows"], found["n_columns"]) == (24, 14)
     assert found["observed"] == model.observations_.n_observed
 
 

@@ -14,7 +14,8 @@ import pytest
 from commands import run_here
 
 ROOT = Path(__file__).parents[2]
-CORE = {"numpy", "scipy", "numba", "scikit-learn", "polars", "narwhals", "typer", "rich"}
+CORE = {"numpy", "scipy", "numba", "scikit-learn", "polars", "narwhals", "charset-normalizer",
+        "typer", "rich"}  # fmt: skip
 EXTRAS = {"plot", "report", "excel", "distributed", "test", "lint", "bench", "docs"}
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from boolweave.data.labels import Positions
     from boolweave.data.observations import Absent, Observations
     from boolweave.data.observed import ObservedEntries
+    from boolweave.encoding.plan import Plan
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.io import Reading
     from boolweave.io.cells import Seen
@@ -87,7 +88,9 @@ def read_input(
             dialect=Dialect(
                 delimiter=_delimiter(how.delimiter),
                 layout=how.layout,
+                encoding=how.encoding,
                 header=how.header,
+                header_row=how.header_row,
                 labels=how.labels,
                 columns=_names(how.columns),
                 use=_names(how.use),
@@ -103,6 +106,7 @@ def read_input(
             zeros=zeros,
             words=how.words(),
             encode=how.encode,
+            plan=None if how.plan is None else _plan(how.plan),
             keep=keep,
         )
     print_contents(contents, contents.guess, quiet)
@@ -119,6 +123,16 @@ def print_contents(contents: Reading, guess: str, quiet: bool) -> None:
         # The treatment of zeros may have been given to --zeros by mistake.
         hint = "; --zero-treatment sets how zeros are treated" if word in TREATMENTS else ""
         print_message(f"warning: --{option}: no cell is {word!r}{hint}", quiet)
+
+
+def _plan(path: Path) -> Plan:
+    """Read a reading plan."""
+    from boolweave.encoding.plan import Plan
+
+    try:
+        return Plan.read_csv(path)
+    except (OSError, UnicodeError) as error:
+        raise ValueError(f"--plan: cannot read {path}: {error}") from None
 
 
 def _names(text: str | None) -> tuple[str, ...]:

@@ -133,6 +133,14 @@ class ReadingOptions:
     header: bool | None = _read(
         "Whether the first line is a header.", "--header/--no-header", show_default=False
     )
+    header_row: int | None = _read(
+        "The number of the line that holds the names of the columns, from 1, blank lines not "
+        "counted; lines above it are titles.", metavar="N", min=1,
+    )  # fmt: skip
+    encoding: str | None = _read(
+        "The encoding of a text table, such as utf-8, utf-16, latin-1, cp1252 or mac-roman; by "
+        "default, it is recognized.", metavar="NAME",
+    )  # fmt: skip
     labels: Literal["yes", "no", "ignore"] | None = _read(
         "Whether the first column holds row labels; ignore leaves that column out."
     )
@@ -176,6 +184,12 @@ class ReadingOptions:
         "dates into 0/1 columns; never: refuse them. Rules such as "
         "'age=40,60; hobby=split:,; zip=category' set the encoding of single columns.",
         metavar="auto|never|RULES", default="auto",
+    )  # fmt: skip
+
+    plan: Path | None = _read(
+        "The file of a reading plan: what each column of a wide table is, and what becomes of it. "
+        "info writes it; the other commands obey it, except where --encode, --ones, --zeros or "
+        "--missing say otherwise.", metavar="FILE",
     )  # fmt: skip
 
     def words(self) -> CellWords:

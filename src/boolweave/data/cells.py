@@ -5,6 +5,7 @@ Spellings of ones, zeros and missing values, and ratings, are read alike in file
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -41,6 +42,14 @@ _OPPOSITES = {"yes": "no", "y": "n", "true": "false", "1": "0", "1.0": "0.0"}
 # of a column must be among the first of them.
 _NO_ANSWER = (9, 99, 999, 9999, 88, 77, 98), (7, 8, 97, 997, 998)
 _NEGATIVE = (-1, -2, -7, -8, -9, -97, -98, -99, -999, -9999)
+# The same in words.
+_NO_ANSWER_WORDS = re.compile(
+    r"(i )?(would )?(rather|prefer) not (to )?(say|answer|disclose|specify).*"
+    r"|no (answer|response|data)|refused?( to answer)?|declined?( to (answer|state|say))?"
+    r"|(i )?(do not|don't|dont) know\.?|not (applicable|asked|answered|available|stated)\b.*"
+    r"|dk(/na)?|n\.? ?/? ?a\.?|.*\(n/?a\)|k\. ?a\.?"
+    r"|keine angaben?|wei(ß|ss) (ich )?nicht|skipped|unknown|missing|[-–—.]+|#n/a|ns/nr"
+)
 # A code is clearly separate from the answers: this many times as large as the largest of them.
 _APART = 1.5
 
@@ -206,6 +215,18 @@ def no_answer_codes(numbers: Iterable[float]) -> list[int]:
     if not apart or not all(number in _NEGATIVE for number in low):  # such as −2, −1, 0 or −1, 1
         low = []
     return [int(number) for number in [*low, *high]]
+
+
+def is_no_answer(text: str) -> bool:
+    """Whether a cell says in words that there is no answer.
+
+    Examples
+    --------
+    >>> [is_no_answer(text) for text in ("Prefer not to answer", "k.A.", "-", "No", "Not at all")]
+    [True, True, True, False, False]
+    """
+    plain = " ".join(text.lower().replace("\u2019", "'").split())
+    return _NO_ANSWER_WORDS.fullmatch(plain) is not None
 
 
 # ---------------------------------------------------------------- ratings

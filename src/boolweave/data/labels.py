@@ -319,3 +319,15 @@ def suggestion(name: str, known: Sequence[str]) -> str:
         near = [*inside, *(each for each in near if each not in inside)][:3]
     found = [by_letters[each] for each in near]
     return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names, with a number after each name that already occurred."""
+    numbered: dict[str, None] = {}  # a set in order
+    for name in names:
+        number, new = 1, name
+        while new in numbered:
+            number += 1
+            new = f"{name} ({number})"
+        numbered[new] = None
+    return list(numbered)

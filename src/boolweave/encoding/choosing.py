@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, floor, isfinite, log10
@@ -18,6 +19,7 @@ from boolweave.data.cells import (
     WRONG,
     CellWords,
     counterpart,
+    is_no_answer,
     no_answer_codes,
 )
 from boolweave.encoding.features import (
@@ -26,18 +28,24 @@ from boolweave.encoding.features import (
     WEEKDAYS,
     Boolean,
     Category,
+    Checkbox,
     Choices,
     Dates,
     Dropped,
     Feature,
     Numbers,
+    Ordered,
     cell_codes,
+    level_text,
     level_texts,
+    number_text,
     part_of,
     split_choices,
     whole,
 )
-from boolweave.encoding.tables import as_dates, as_numbers, counts_up
+from boolweave.encoding.plan import LEFT_OUT, ColumnPlan
+from boolweave.encoding.scales import in_order
+from boolweave.encoding.tables import DECIMAL_COMMA, as_dates, as_numbers, counts_up
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,15 +55,41 @@ PARTS: tuple[Part, ...] = ("year", "month", "weekday", "hour")
 
 # Separators of several choices in a cell that are tried by default.
 SEPARATORS = (";", "|", ",")
-# Cells hold several choices if this fraction of them has the separator, if choices recur this
-# often, and if no choice is longer than this: a text with commas is not a list.
-SHARE_SPLIT = 0.1
-TIMES_AGAIN = 2.0
+# A choice is not longer than this: a text with commas is not a list.
 LONGEST_CHOICE = 40
+
+# Words for a checked box, and for an empty one beside a label.
+MARKS = frozenset({"x", "✓", "✔", "☑", "☒", "*", "selected", "checked", "ticked", "marked"})
+EMPTY_BOXES = frozenset({"not selected", "unselected", "not checked", "unchecked", "not mentioned"})
+
+# Names of columns that hold identifiers, alone and at the end of a word such as RespondentID.
+_ID = re.compile(
+    r"(^|[\W_])(id|ids|uuid|guid|respondent|participant|e-?mail|phone|zip|zipcode|postal|postcode)"
+    r"($|[\W_])",
+    re.IGNORECASE,
+)
+_ID_AT_END = re.compile(r"[a-z](ID|Id)s?$")
+# Names of columns whose numbers are names.
+_CODE = re.compile(r"(^|[\W_])codes?($|[\W_])", re.IGNORECASE)
+_EMAIL = r"^[^@\s]+@[^@\s]+\.[^@\s]+$"
 
 # A text column is left out if more than this fraction of its cells differ and they are too many to
 # be levels.
 SHARE_DISTINCT = 0.5
+# It is free text if nearly all of more than a few cells differ.
+FEW_TEXTS, SHARE_OF_TEXT = 10, 0.7
+
+# Names have at most so many words on average; free text has more.
+WORDS_OF_A_NAME = 3
+
+# Identifiers have at least seven digits, and this many of them are enough to tell.
+LONG_NUMBER, ENOUGH_NUMBERS = 10**6, 10
+
+# A scale has at most this many whole numbers in a row, such as grades from 0 to 10.
+LONGEST_SCALE = 11
+
+# A vote: for, against, and neither.
+FOR, AGAINST, NEITHER = 1, -1, 0
 
 # Numbers are rounded to fewer digits, before or after the decimal point, than this power of ten.
 MOST_DIGITS = 300
@@ -83,34 +117,133 @@ class Settings:
     words: CellWords = USUAL
 
 
-def choose(column: pl.Series, rule: Rule, settings: Settings) -> Feature:
-    """Choose the encoding of a clean column (`tables.without_blanks`)."""
+def choose(column: pl.Series, rule: Rule, settings: Settings, n_marked: int = 0) -> Feature:
+    """Choose the encoding of a clean column (`tables.without_blanks`) without codes for no answer.
+
+    `n_marked` is the number of columns of the table that look like checkboxes.
+    """
     import polars as pl
 
     name = column.name
     known = column.drop_nulls()
     if not len(known):
-        return Dropped(name, "no value is known")
+        return Dropped(name, "no value is known", "constant")
     if rule.kind == "category":
         return _category(column, settings, asked=True)
     if rule.kind == "split":
         return _choices(column, rule.separator, settings)
     if rule.kind in ("bins", "thresholds"):
         return _numbers_asked(column, rule, settings)
-    if (found := _boolean(column, settings.words)) is not None:
-        return found
+    if (box := _checkbox(column, settings.words, n_marked)) is not None:
+        return box
+    boolean = _boolean(column, settings.words)
+    if boolean is not None and not is_id_name(name):
+        return boolean
     numbers = as_numbers(column)
     if numbers is not None:
-        return _as_written(_numbers_found(numbers, settings), known)
+        return _as_written(_numbers_or_id(numbers, column, settings), known)
     dates = as_dates(column)
     if dates is not None:
         return _dates(name, dates, settings)
     if column.dtype != pl.String:  # times of day, durations, lists, ...
         return Dropped(name, f"its cells have the type {column.dtype}")
+    if known.str.contains(_EMAIL).all():
+        return Dropped(name, "e-mail addresses", "id")
+    levels = known.unique().sort().to_list()
+    if len(levels) <= settings.max_levels and (order := in_order(levels, name)) is not None:
+        return Ordered(name, tuple(order))
     separator = _separator(known, settings)
     if separator:
         return _choices(column, separator, settings)
     return _category(column, settings, asked=False)
+
+
+def no_answers(column: pl.Series, rule: Rule, words: CellWords) -> tuple[str, ...]:
+    """The cells of a clean column that say that there is no answer; at least one other is left."""
+    import polars as pl
+
+    if rule.kind in ("bins", "thresholds"):  # the user says that these are numbers
+        return ()
+    known = column.drop_nulls().unique()
+    cells: list[object] = []
+    if column.dtype == pl.String:
+        cells = [
+            cell
+            for cell in sorted(known.to_list())
+            if words.code(cell) == WRONG and is_no_answer(cell)
+        ]
+    left = known.filter(~known.is_in(cells)) if cells else known
+    if rule.kind == "auto" and (numbers := as_numbers(left)) is not None:
+        codes = no_answer_codes(numbers.to_list()) if len(left) > 2 else []
+        cells += [
+            cell
+            for cell, number in zip(left.to_list(), numbers.to_list(), strict=True)
+            if number in codes and words.code(cell) == WRONG
+        ]
+    return () if len(cells) == len(known) else tuple(level_text(cell) for cell in cells)
+
+
+def without_cells(column: pl.Series, cells: Sequence[str]) -> pl.Series:
+    """The column with nulls instead of these cells, which are given as texts."""
+    if not cells:
+        return column
+    return column.set(level_texts(column).is_in(list(cells)).fill_null(False), None)
+
+
+def is_marked(column: pl.Series, words: CellWords) -> bool:
+    """Whether a clean column holds one label or nothing, like a checkbox."""
+    known = column.drop_nulls()
+    if len(known) == len(column) or known.n_unique() != 1 or words.codes:
+        return False
+    cell = level_text(known[0])
+    enough = len(known) > 1 or cell in column.name or cell.casefold() in MARKS
+    return words.code(cell) != 0 and enough
+
+
+def vote_columns(columns: Sequence[pl.Series], words: CellWords) -> set[int]:
+    """The positions of clean columns of votes: 1 for, -1 against, 0 neither, nothing if not asked.
+
+    They stand side by side, at least two of them have votes for and against, and some votes are
+    missing.
+    """
+    ballots, run = set(), list[tuple[int, set[float]]]()
+    for j, column in enumerate([*columns, None]):
+        numbers = None if column is None or words.codes else as_numbers(column)
+        cells = set() if numbers is None else set(numbers.drop_nulls().unique().to_list())
+        if numbers is not None and cells <= {FOR, AGAINST, NEITHER}:
+            run.append((j, cells))
+            continue
+        divided = [i for i, votes in run if {FOR, AGAINST} <= votes]
+        if len(divided) > 1 and any(columns[i].null_count() for i, _ in run):
+            ballots |= {i for i, _ in run}
+        run = []
+    return ballots
+
+
+def vote(column: pl.Series) -> tuple[Feature, tuple[str, ...]]:
+    """The encoding of a column of votes, and its cells that are neither for nor against."""
+    cells = column.drop_nulls().unique().to_list()
+    by_number = {float(str(cell)): cell for cell in cells}
+    neither = (level_text(by_number[NEITHER]),) if NEITHER in by_number else ()
+    if not {FOR, AGAINST} <= by_number.keys():
+        said = [level_text(cell) for number, cell in by_number.items() if number != NEITHER]
+        why = f"always {said[0]!r}" if said else "no value is known"
+        return Dropped(column.name, why, "constant"), neither
+    pro, contra = whole(by_number[FOR]), whole(by_number[AGAINST])
+    return Boolean(column.name, CellWords.of(pro, contra, None), pro, contra), neither
+
+
+def _checkbox(column: pl.Series, words: CellWords, n_marked: int) -> Checkbox | None:
+    cells = column.drop_nulls().unique().to_list()
+    if len(cells) == 2:
+        for blank, mark in (cells, cells[::-1]):
+            if str(blank).casefold() in EMPTY_BOXES:
+                return Checkbox(column.name, whole(mark), blank)
+    if not is_marked(column, words):
+        return None
+    cell = level_text(cells[0])
+    sure = cell.casefold() in MARKS or (words.code(cell) == WRONG and cell in column.name)
+    return Checkbox(column.name, whole(cells[0])) if sure or n_marked > 1 else None
 
 
 def boolean_codes(column: pl.Series, words: CellWords) -> dict[object, int]:
@@ -170,12 +303,16 @@ def _category(column: pl.Series, settings: Settings, *, asked: bool) -> Feature:
     counts = Counter(texts.to_list())
     n_known = len(texts)
     if not asked:
+        words = sum(len(text.split()) for text in counts)
+        short = max(map(len, counts)) <= LONGEST_CHOICE and words <= WORDS_OF_A_NAME * len(counts)
         if len(counts) == n_known > 1:
-            return Dropped(name, "all values differ")
-        if len(counts) > max(settings.max_levels, SHARE_DISTINCT * n_known):
-            return Dropped(name, f"{len(counts)} different values in {n_known} rows")
+            return Dropped(name, "all values differ", "id" if short else "text")
+        many = len(counts) > FEW_TEXTS and len(counts) > SHARE_OF_TEXT * n_known
+        if many or len(counts) > max(settings.max_levels, SHARE_DISTINCT * n_known):
+            why = f"{len(counts)} different values in {n_known} rows"
+            return Dropped(name, why, "id" if short and is_id_name(name) else "text")
         if len(counts) == 1:
-            return Dropped(name, f"always {next(iter(counts))!r}")
+            return Dropped(name, f"always {next(iter(counts))!r}", "constant")
     kept, pooled = _kept(counts, settings, n_known)
     cell_of = dict(zip(texts.to_list(), column.drop_nulls().to_list(), strict=True))
     levels = sorted(kept, key=lambda level: _order(cell_of[level]))
@@ -193,16 +330,26 @@ def _order(cell: object) -> tuple[int, float, str, str]:
 
 
 def _separator(texts: pl.Series, settings: Settings) -> str:
-    """The separator of several choices in the cells, or an empty text."""
+    """The separator of several choices in the cells, or an empty text.
+
+    Cells hold several choices if they have different numbers of parts, and if the parts recombine:
+    most of them occur in several different cells. A comma between digits separates nothing, and
+    commas within a few sentences that recur as a whole are not enough.
+    """
+    cells = texts.unique().to_list()
     for separator in settings.separators:
-        several = texts.str.contains(separator, literal=True)
-        if several.sum() < max(2, SHARE_SPLIT * len(texts)):
+        lists = [[part.strip() for part in cell.split(separator)] for cell in cells]
+        lists = [[part for part in parts if part] for parts in lists]
+        if len({len(parts) for parts in lists}) < 2:
             continue
-        parts = Counter(split_choices(texts, separator).explode().drop_nulls().to_list())
-        again = sum(parts.values()) >= TIMES_AGAIN * len(parts)
-        short = all(len(part) <= LONGEST_CHOICE for part in parts)
-        digits = separator == "," and all(part.isdigit() for part in parts)  # 3,5 is a number
-        if again and short and not digits and len(parts) > 1:
+        if separator == "," and any(re.search(r"\d,\d", cell) for cell in cells):
+            continue
+        counts = Counter(part for parts in lists for part in set(parts))
+        again = [part for part, n in counts.items() if n > 1]
+        # "Yes, a little", "Yes, very" and "No": the parts are more than the cells themselves.
+        fewer = len(counts) < len(cells) + (separator != ",")
+        short = all(len(part) <= LONGEST_CHOICE for part in counts)
+        if fewer and short and 2 * len(again) > len(counts) > 1:
             return separator
     return ""
 
@@ -211,9 +358,18 @@ def _choices(column: pl.Series, separator: str, settings: Settings) -> Feature:
     parts = split_choices(column, separator).list.unique(maintain_order=True)
     counts = Counter(parts.explode().drop_nulls().to_list())
     if not counts:
-        return Dropped(column.name, "no value is known")
+        return Dropped(column.name, "no value is known", "constant")
     kept, pooled = _kept(counts, settings, len(column.drop_nulls()))
-    return Choices(column.name, separator, tuple(sorted(kept, key=_order)), pooled)
+    joint = joint_of(column, separator)
+    return Choices(column.name, separator, tuple(sorted(kept, key=_order)), pooled, joint)
+
+
+def joint_of(column: pl.Series, separator: str) -> str:
+    """What stands between two choices: the separator, mostly with a blank behind it or without."""
+    several = level_texts(column).drop_nulls()
+    several = several.filter(several.str.contains(separator, literal=True))
+    with_blank = several.str.contains(f"{separator} ", literal=True).sum()
+    return f"{separator} " if 2 * with_blank >= len(several) else separator
 
 
 # ---------------------------------------------------------------- numbers
@@ -236,32 +392,43 @@ def _numbers_asked(column: pl.Series, rule: Rule, settings: Settings) -> Feature
 
 
 def _as_written(feature: Feature, cells: pl.Series) -> Feature:
-    """The feature of a column of numbers, which are written with decimal commas if they were."""
+    """The feature of a column of numbers, which are written again as they were."""
     import polars as pl
 
     if isinstance(feature, Numbers) and cells.dtype == pl.String:
-        return replace(feature, comma=bool(cells.str.contains(",", literal=True).any()))
+        commas = bool(cells.str.contains(",", literal=True).any())
+        comma = commas and bool(cells.str.contains(DECIMAL_COMMA).all())
+        numbers = as_numbers(cells)
+        spelled = {} if numbers is None else dict(zip(numbers, cells, strict=True))
+        texts = tuple(spelled.get(value, "") for value in feature.values)
+        return replace(feature, comma=comma, spelled=texts if all(texts) else ())
     return feature
 
 
-def _numbers_found(numbers: pl.Series, settings: Settings) -> Feature:
+def is_id_name(name: str) -> bool:
+    """Whether the name of a column says that it holds identifiers."""
+    return _ID.search(name) is not None or _ID_AT_END.search(name) is not None
+
+
+def _numbers_or_id(numbers: pl.Series, column: pl.Series, settings: Settings) -> Feature:
     name, values = numbers.name, numbers.drop_nulls().to_numpy()
     if len(values) > 2 and len(numbers) == len(values) and counts_up(values):
-        return Dropped(name, "it counts the rows")
-    codes = no_answer_codes(np.unique(values).tolist())
-    if codes:
-        shown, one = ", ".join(map(str, codes)), len(codes) == 1
-        words = ("is", "a code", "it is one", "it is a number") if one else (
-            "are", "codes", "they are", "they are numbers"
-        )  # fmt: skip
-        raise ValueError(
-            f"column {name!r}: {shown} {words[0]} far from the other numbers, like {words[1]} for "
-            f"a missing answer; pass `missing={codes[0] if one else f'[{shown}]'}` if {words[2]}, "
-            f"or give the column a rule of its own if {words[3]}"
-        )
+        return Dropped(name, "it counts the rows", "id")
+    distinct = np.unique(values)
+    whole_numbers = bool((distinct == np.floor(distinct)).all())
+    named = is_id_name(name) or _CODE.search(name) is not None
+    if whole_numbers and len(distinct) > 1 and named:
+        if len(distinct) > max(settings.max_levels, SHARE_DISTINCT * len(values)):
+            return Dropped(name, "its name and its numbers are those of an identifier", "id")
+        return _category(column, settings, asked=True)
+    long = whole_numbers and abs(distinct[0]) >= LONG_NUMBER and abs(distinct[-1]) >= LONG_NUMBER
+    if long and len(distinct) == len(values) >= ENOUGH_NUMBERS:
+        return Dropped(name, "all its long numbers differ", "id")
     nested = settings.numbers == "thresholds"
     if settings.numbers == "auto":  # a few different numbers are counts or grades, with an order
-        nested = len(np.unique(values)) <= settings.n_bins + 1
+        if whole_numbers and len(distinct) > 1 and distinct[-1] - distinct[0] < LONGEST_SCALE:
+            return _numbers(name, values, distinct[1:], nested=True, exact=True)
+        nested = len(distinct) <= settings.n_bins + 1
     return _cut(name, values, nested, settings)
 
 
@@ -269,7 +436,7 @@ def _cut(name: str, values: NDArray[np.float64], nested: bool, settings: Setting
     """Cut at every number if there are few, otherwise into intervals with equally many numbers."""
     distinct = np.unique(values)
     if len(distinct) == 1:
-        return Dropped(name, f"always {values[0]:g}")
+        return Dropped(name, f"always {values[0]:g}", "constant")
     if len(distinct) <= settings.n_bins + nested:
         return _numbers(name, values, distinct[1:], nested, exact=True)
     shares = np.arange(1, settings.n_bins) / settings.n_bins
@@ -320,8 +487,79 @@ def _dates(name: str, dates: pl.Series, settings: Settings) -> Feature:
         else:
             parts.append((part, _category(cells, settings, asked=True)))
     if not parts:
-        return Dropped(name, "all dates are alike")
+        return Dropped(name, "all dates are alike", "constant")
     return Dates(name, tuple(parts))
+
+
+# ---------------------------------------------------------------- plans
+
+
+def plan_of(feature: Feature) -> ColumnPlan:
+    """The encoding of a column in words."""
+    levels: Sequence[object] = ()
+    encoding = LEFT_OUT
+    if isinstance(feature, Boolean):
+        levels, encoding = (feature.zero, feature.one), "one column"
+    elif isinstance(feature, Checkbox):
+        empty = () if feature.blank is None else (feature.blank,)
+        levels, encoding = (*empty, feature.mark), "one column"
+    elif isinstance(feature, Category):
+        levels, encoding = feature.values, "levels"
+    elif isinstance(feature, Ordered):
+        levels, encoding = feature.levels, "thresholds"
+    elif isinstance(feature, Choices):
+        pooled = (feature.pooled,) if feature.pooled else ()
+        levels, encoding = (*feature.choices, *pooled), f"split:{feature.separator}"
+    elif isinstance(feature, Numbers):
+        levels = feature.values if feature.exact else ()
+        edges = ",".join(map(number_text, feature.edges))
+        encoding = f"{'thresholds' if feature.nested else 'bins'}:{edges}"
+    elif isinstance(feature, Dates):
+        encoding = "parts"
+    why = feature.reason if isinstance(feature, Dropped) else ""
+    texts = tuple(level_text(level) for level in levels)
+    return ColumnPlan(feature.name, feature.kind, texts, (), encoding, "", why)
+
+
+def of_plan(line: ColumnPlan, column: pl.Series, settings: Settings) -> Feature:
+    """The encoding of a clean column as a line of a plan asks for it."""
+    name, levels, (encoding, _, rest) = line.name, line.levels, line.encoding.partition(":")
+    if not line.is_encoded:
+        return Dropped(name, line.why or "as the plan says", line.kind)
+    words, boolean = settings.words, None
+    if line.kind == "yes/no" and (words.ones or words.zeros):
+        boolean = _boolean(column, words)
+    if boolean is not None:
+        return boolean
+    if line.kind == "yes/no" and len(levels) == 2:
+        ones_and_zeros = CellWords.of(levels[1], levels[0], settings.words.missing)
+        return Boolean(name, ones_and_zeros, levels[1], levels[0])
+    if line.kind == "checkbox" and levels:
+        return Checkbox(name, levels[-1], levels[0] if len(levels) > 1 else None)
+    pooled = levels[-1] if levels and re.fullmatch(f"(any )*{OTHER}", levels[-1]) else ""
+    if line.kind == "category" and levels:
+        return Category(name, levels[:-1] if pooled else levels, pooled)
+    if line.kind == "ordered" and len(levels) > 1:
+        return Ordered(name, levels)
+    if line.kind == "choices" and encoding == "split" and rest:
+        if not levels:
+            return _choices(column, rest, settings)
+        choices = levels[:-1] if pooled else levels
+        return Choices(name, rest, choices, pooled, joint_of(column, rest))
+    if line.kind == "number" and encoding in ("bins", "thresholds"):
+        edges = tuple(_edges_in(rest, line.encoding)) if rest else ()
+        feature = _numbers_asked(column, Rule(_kind_of_numbers(encoding), edges), settings)
+        if isinstance(feature, Numbers) and len(levels) == len(feature.edges) + 1:
+            return replace(feature, exact=True)
+        return feature
+    if line.kind == "date":
+        dates = as_dates(column)
+        if dates is not None:
+            return _dates(name, dates, settings)
+    raise ValueError(
+        f"the plan cannot be followed in column {name!r}: expected levels for {line.kind}, or an "
+        f"encoding such as bins:40,60, split:; or {LEFT_OUT}, got {line.encoding!r}"
+    )
 
 
 # ---------------------------------------------------------------- rules about single columns

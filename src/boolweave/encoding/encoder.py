@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -14,18 +15,19 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from boolweave.data.cells import CellWords, GivenCells
 from boolweave.data.convert import is_table
+from boolweave.data.labels import distinct
 from boolweave.encoding.choosing import (
     PARTS,
     SEPARATORS,
     Part,
-    Rule,
     Settings,
     check_separator,
-    choose,
     rules_of,
 )
-from boolweave.encoding.features import Bits, Dropped, Feature
-from boolweave.encoding.tables import columns_of, table_like, without_blanks
+from boolweave.encoding.columns import Columns
+from boolweave.encoding.features import Bits
+from boolweave.encoding.plan import Plan
+from boolweave.encoding.tables import columns_of, table_like
 from boolweave.runtime.warning import warn_user
 
 
@@ -33,17 +35,28 @@ class ColumnsLeftOutWarning(UserWarning):
     """Some columns of a table cannot be encoded as zeros and ones, such as names and free text."""
 
 
+class CodesTakenAsMissingWarning(UserWarning):
+    """Some cells look like codes for "no answer", and are taken as missing."""
+
+
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Turn any table into named columns of zeros and ones, and back.
 
-    The kind of a column is recognized from its cells: zeros and ones, and words such as yes and no,
-    stay one column; categories get a column for each level; numbers are cut into intervals; dates
-    are split into their parts; cells that hold several choices get a column for each choice.
-    Missing cells stay missing (NaN), as `BooleanMatrixFactorization` and `BooleanCompletion`
-    expect. Names, free text and constant columns are left out, and one warning lists them.
+    The kind of a column is recognized from its cells: zeros and ones, words such as yes and no, and
+    checkboxes stay one column; categories get a column for each level; answers with an order get
+    nested thresholds; numbers are cut into intervals; dates are split into their parts; cells that
+    hold several choices get a column for each choice. Missing cells stay missing (NaN), as
+    `BooleanMatrixFactorization` and `BooleanCompletion` expect. Names, free text and constant
+    columns are left out, and one warning lists them; another one lists the cells that are taken as
+    missing because they say so. What became of each column is in `plan_`, which can be edited and
+    given to another encoder.
 
     Parameters
     ----------
+    plan : Plan or path, optional
+        How each column is read: the `plan_` of another encoder, or a file that `Plan.write_csv` or
+        ``boolweave info --plan`` wrote. Rules for single columns, in `numbers`, `bins`,
+        `separators` and `categories`, override it.
     numbers : {"auto", "bins", "thresholds"} or dict, default="auto"
         "thresholds" makes nested columns, "age ≥ 40" and "age ≥ 60"; "bins" makes a column for each
         interval, "40 ≤ age < 60"; "auto" uses thresholds for columns with at most ``n_bins + 1``
@@ -57,7 +70,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     dates : tuple of {"year", "month", "weekday", "hour"}, default=all
         The parts of dates that get columns, if they differ from row to row.
     separators : sequence of str, or dict, default=(";", "|", ",")
-        Possible separators of several choices in one cell; a column is split if choices recur. A
+        Possible separators of several choices in one cell; a column is split if its cells have
+        different numbers of parts, and if the parts recombine in several ways. A
         dictionary sets the separator of single columns, {column: separator}, which are always
         split.
     categories : sequence of str, optional
@@ -72,11 +86,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
+    plan_ : Plan
+        A line for each column: name, kind, levels, missing codes, encoding, question and reason.
     kinds_ : list of str, length n_features_in_
-        The kind of each column: "yes or no", "category", "number", "date", "several choices" or
-        "left out".
+        The kind of each column: "id", "yes/no", "category", "ordered", "choices", "checkbox",
+        "number", "date", "text" or "constant".
     left_out_ : dict
         The columns that were left out, with the reasons.
+    groups_ : array of int, shape (n_features_out,)
+        The question to which each encoded column belongs, numbered from 0: the levels of one
+        category, the thresholds of one answer, the checkboxes of one question.
     n_features_in_ : int
         Number of columns of the table.
     feature_names_in_ : array of str, shape (n_features_in_,)
@@ -101,6 +120,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "plan": [Plan, str, PathLike, None],
         "numbers": [StrOptions({"auto", "bins", "thresholds"}), dict],
         "n_bins": [Interval(Integral, 2, None, closed="left")],
         "bins": [dict, None],
@@ -119,6 +139,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
+        plan: Plan | str | PathLike[str] | None = None,
         *,
         numbers: Literal["auto", "bins", "thresholds"] | Mapping[str, str] = "auto",
         n_bins: int = 4,
@@ -132,6 +153,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         zeros: GivenCells = None,
         missing: GivenCells = None,
     ) -> None:
+        self.plan = plan
         self.numbers = numbers
         self.n_bins = n_bins
         self.bins = bins
@@ -161,27 +183,46 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         del y
         X = self._checked(X, reset=True)
-        names, settings, plain = self._names(), self._settings(), Rule()
+        names, settings = self._names(), self._settings()
         rules = rules_of(names, self.numbers, self.bins, self.separators, self.categories)
-        self._features: list[Feature] = [
-            choose(without_blanks(column, settings.words), rules.get(column.name, plain), settings)
-            for column in columns_of(X, names)
-        ]
-        self._words = settings.words
-        self.kinds_ = [feature.kind for feature in self._features]
-        self.left_out_ = {
-            feature.name: feature.reason
-            for feature in self._features
-            if isinstance(feature, Dropped)
-        }
+        plan = Plan.read_csv(self.plan) if isinstance(self.plan, str | PathLike) else self.plan
+        self._columns = Columns.fit(columns_of(X, names), settings, rules, plan)
+        left_out = self.left_out_
         if not self._n_out():
             raise ValueError(
                 f"no column is left to encode in n_samples={len(X)} rows; left out: "
-                f"{_in_words(self.left_out_)}"
+                f"{_in_words(left_out)}"
             )
-        if surprising := {n: why for n, why in self.left_out_.items() if why != "as asked"}:
-            warn_user(f"left out: {_in_words(surprising)}", ColumnsLeftOutWarning)
+        if left_out and self.plan is None:
+            warn_user(f"left out: {_in_words(left_out)}", ColumnsLeftOutWarning)
+        codes = {name: ", ".join(cells) for name, cells in self.plan_.taken_as_missing.items()}
+        if codes and self.plan is None:
+            warn_user(
+                "taken as missing, because they look like codes for no answer: "
+                f"{_in_words(codes)}; pass a `plan` without them if they are answers",
+                CodesTakenAsMissingWarning,
+            )
         return self
+
+    @property
+    def plan_(self) -> Plan:
+        """How each column is read."""
+        return self._columns.plan
+
+    @property
+    def kinds_(self) -> list[str]:
+        """The kind of each column."""
+        return [line.kind for line in self.plan_]
+
+    @property
+    def left_out_(self) -> dict[str, str]:
+        """The columns that were left out, with the reasons."""
+        return self.plan_.left_out
+
+    @property
+    def groups_(self) -> np.ndarray:
+        """The question of each encoded column, (n_features_out,)."""
+        return np.array(self._columns.groups, dtype=np.int64)
 
     def transform(self, X: Any) -> Bits:
         """Encode a table with the columns of `fit`.
@@ -198,11 +239,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = self._checked(X, reset=False)
-        pieces = [
-            feature.encode(without_blanks(column, self._words))
-            for feature, column in zip(self._features, columns_of(X, self._names()), strict=True)
-        ]
-        return np.hstack(pieces)
+        return self._columns.encode(columns_of(X, self._names()))
 
     def inverse_transform(self, X: Any) -> Any:
         """Convert columns of zeros and ones back to the columns of `fit`.
@@ -222,9 +259,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         index = getattr(X, "index", None) if self._like == "pandas" else None
         bits = self._checked_bits(X)
-        return table_like(
-            self._like, self._names(), [f.decode(b) for f, b in self._by_feature(bits)], index
-        )
+        return table_like(self._like, self._names(), self._columns.decode(bits), index)
 
     def most_probable(self, probabilities: Any) -> Any:
         """Return the most likely cells, given the probabilities of the encoded entries.
@@ -242,7 +277,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         chances = self._checked_bits(probabilities).astype(np.float64)
-        cells = [feature.most_probable(part) for feature, part in self._by_feature(chances)]
+        cells = self._columns.most_probable(chances)
         return table_like(self._like, self._names(), cells, None)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -262,9 +297,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         given = [str(name) for name in _check_feature_names_in(self, input_features)]
         names: list[str] = []
-        for feature, name in zip(self._features, given, strict=True):
+        for feature, name in zip(self._columns.features, given, strict=True):
             names += [out.replace(feature.name, name, 1) for out in feature.names]
-        return np.array(_distinct(names), dtype=object)
+        return np.array(distinct(names), dtype=object)
 
     # ------------------------------------------------------------ checks
 
@@ -304,12 +339,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             )
         return bits
 
-    def _by_feature(self, bits: Any) -> list[tuple[Feature, Any]]:
-        ends = np.cumsum([len(feature.names) for feature in self._features])
-        return list(zip(self._features, np.split(bits, ends[:-1], axis=1), strict=True))
-
     def _n_out(self) -> int:
-        return sum(len(feature.names) for feature in self._features)
+        return sum(len(feature.names) for feature in self._columns.features)
 
     def _names(self) -> list[str]:
         names = getattr(self, "feature_names_in_", None)
@@ -356,15 +387,3 @@ def _check_distinct(table: Any) -> None:
                 f"columns must have different names, but {name!r} occurs {n} times; rename the "
                 "repeats"
             )
-
-
-def _distinct(names: list[str]) -> list[str]:
-    """The names, with a number after each name that already occurred."""
-    distinct: dict[str, None] = {}  # a set in order
-    for name in names:
-        number, new = 1, name
-        while new in distinct:
-            number += 1
-            new = f"{name} ({number})"
-        distinct[new] = None
-    return list(distinct)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boolweave.data.cells import MISSING, WRONG, CellWords
+from boolweave.encoding.scales import lower_end
 from boolweave.encoding.tables import as_dates, as_numbers
 
 if TYPE_CHECKING:
@@ -86,11 +87,11 @@ def _pick(values: Sequence[object], bits: Bits) -> Cells:
 
 @dataclass(frozen=True)
 class Dropped:
-    """A column that is left out, with the reason."""
+    """A column that is left out, with the reason: labels, free text, a constant."""
 
     name: str
     reason: str
-    kind: str = "left out"
+    kind: str = "text"
 
     @property
     def names(self) -> list[str]:
@@ -118,7 +119,7 @@ class Boolean:
     words: CellWords
     one: object = 1
     zero: object = 0
-    kind: str = "yes or no"
+    kind: str = "yes/no"
 
     @property
     def names(self) -> list[str]:
@@ -171,12 +172,12 @@ class Category:
     @property
     def names(self) -> list[str]:
         """Names such as "colour = red"."""
-        return [f"{self.name} = {_level_text(value)}" for value in self.values]
+        return [f"{self.name} = {level_text(value)}" for value in self.values]
 
     def encode(self, column: pl.Series) -> Bits:
         """A one for the level of each cell; none for a level that fit did not see."""
         texts = level_texts(column)
-        number = {_level_text(level): float(j) for j, level in enumerate(self.levels)}
+        number = {level_text(level): float(j) for j, level in enumerate(self.levels)}
         other = float(len(self.levels)) if self.pooled else -1.0
         at = texts.replace_strict(number, default=other).to_numpy()
         bits = (at[:, None] == np.arange(len(self.values))).astype(np.float32)
@@ -192,7 +193,87 @@ class Category:
         return [self.values[j] for j in np.argmax(chances[:, :n], axis=1)]
 
 
-def _level_text(level: object) -> str:
+@dataclass(frozen=True)
+class Ordered:
+    """A column of answers with an order: a column for each level but the lowest, nested."""
+
+    name: str
+    levels: tuple[object, ...]
+    kind: str = "ordered"
+
+    @property
+    def names(self) -> list[str]:
+        """Names such as "income ≥ $50,000"."""
+        ends = [lower_end(level_text(level)) for level in self.levels[1:]]
+        return [f"{self.name} {end if end[0] in '<>' else f'≥ {end}'}" for end in ends]
+
+    def encode(self, column: pl.Series) -> Bits:
+        """Compare each answer with the levels; a level that fit did not see is missing."""
+        import polars as pl
+
+        rank = {level_text(level): float(j) for j, level in enumerate(self.levels)}
+        ranks = level_texts(column).replace_strict(rank, default=None, return_dtype=pl.Float64)
+        bits = ranks.fill_null(0.0).to_numpy()[:, None] > np.arange(len(self.levels) - 1)
+        return _missing_rows(bits.astype(np.float32), ranks)
+
+    def decode(self, bits: Bits) -> Cells:
+        """The level, unless its columns contradict each other."""
+        return _pick_nested(self.levels, bits)
+
+    def most_probable(self, chances: NDArray[np.float64]) -> Cells:
+        """The level up to which all thresholds are probable."""
+        return [self.levels[n] for n in (chances > 0.5).cumprod(axis=1).sum(axis=1)]
+
+
+def _pick_nested(values: Sequence[object], bits: Bits) -> Cells:
+    """The value whose thresholds are passed, if nothing is missing or contradictory."""
+    known = [not np.isnan(row).any() and (np.diff(row) <= 0).all() for row in bits]
+    return [
+        values[int((row == 1).sum())] if sure else None
+        for row, sure in zip(bits, known, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Checkbox:
+    """A column of marks: a label or nothing. An empty cell is a zero.
+
+    Attributes
+    ----------
+    mark : object
+        The cell of a checked box.
+    blank : object
+        The cell of an empty box, such as "Not selected"; None if it is empty.
+    """
+
+    name: str
+    mark: object
+    blank: object = None
+    kind: str = "checkbox"
+
+    @property
+    def names(self) -> list[str]:
+        """Its own name."""
+        return [self.name]
+
+    def encode(self, column: pl.Series) -> Bits:
+        """A one for every cell with a mark, in any spelling."""
+        marked = column.is_not_null()
+        if self.blank is not None:
+            marked &= level_texts(column).fill_null("") != level_text(self.blank)
+        return marked.to_numpy().astype(np.float32)[:, None]
+
+    def decode(self, bits: Bits) -> Cells:
+        """The mark, or an empty cell."""
+        return [self.mark if bit == 1 else self.blank for bit in bits[:, 0]]
+
+    def most_probable(self, chances: NDArray[np.float64]) -> Cells:
+        """The mark if it is probable."""
+        return [self.mark if chance > 0.5 else self.blank for chance in chances[:, 0]]
+
+
+def level_text(level: object) -> str:
+    """A level as a text, numbers in their shortest spelling."""
     return number_text(level) if isinstance(level, float) else str(level)
 
 
@@ -202,7 +283,7 @@ def level_texts(column: pl.Series) -> pl.Series:
 
     if column.dtype == pl.String:
         return column
-    texts = [None if cell is None else _level_text(cell) for cell in column.to_list()]
+    texts = [None if cell is None else level_text(cell) for cell in column.to_list()]
     return pl.Series(column.name, texts, dtype=pl.String)
 
 
@@ -214,7 +295,8 @@ class Choices:
     separator: str
     choices: tuple[str, ...]
     pooled: str = ""
-    kind: str = "several choices"
+    joint: str = ""  # what is written between two choices
+    kind: str = "choices"
 
     @property
     def names(self) -> list[str]:
@@ -254,8 +336,7 @@ class Choices:
         ]
 
     def _joined(self, choices: list[str]) -> str:
-        blank = "" if self.separator == "|" else " "
-        return f"{self.separator}{blank}".join(choices)
+        return (self.joint or self.separator).join(choices)
 
 
 def split_choices(column: pl.Series, separator: str) -> pl.Series:
@@ -284,6 +365,8 @@ class Numbers:
         Whether each interval holds a single value.
     comma : bool
         Whether its numbers were written with decimal commas, and are written so again.
+    spelled : tuple of str
+        `values` as they were written, with currency and separators of thousands.
     """
 
     name: str
@@ -292,6 +375,7 @@ class Numbers:
     values: tuple[float, ...]
     exact: bool
     comma: bool = False
+    spelled: tuple[str, ...] = ()
     kind: str = "number"
 
     @property
@@ -326,11 +410,7 @@ class Numbers:
         intervals = self._in_words()
         if not self.nested:
             return _pick(intervals, bits)
-        known = [not np.isnan(row).any() and (np.diff(row) <= 0).all() for row in bits]
-        return [
-            intervals[int((row == 1).sum())] if sure else None
-            for row, sure in zip(bits, known, strict=True)
-        ]
+        return _pick_nested(intervals, bits)
 
     def most_probable(self, chances: NDArray[np.float64]) -> Cells:
         """The number of the most likely interval, or the median of those seen in it."""
@@ -338,7 +418,8 @@ class Numbers:
             at = (chances > 0.5).cumprod(axis=1).sum(axis=1)
         else:
             at = np.argmax(chances, axis=1)
-        return [self._cell(self.values[n]) for n in at]
+        cells = self.spelled or [self._cell(value) for value in self.values]
+        return [cells[n] for n in at]
 
     def _cell(self, number: float) -> object:
         return number_text(number).replace(".", ",") if self.comma else whole(number)

@@ -16,8 +16,23 @@ if TYPE_CHECKING:
     from boolweave.data.cells import CellWords
     from boolweave.runtime.types import Array
 
-# A number with a decimal comma.
-_DECIMAL_COMMA = r"^[+-]?[0-9]+(,[0-9]+)?$"
+# A number with a decimal comma, one with commas between thousands, and what may stand around one.
+DECIMAL_COMMA = r"^[+-]?[0-9]+(,[0-9]+)?$"
+THOUSANDS = r"^[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$"
+_AROUND = r"[$€£¥%\s]|\b(USD|EUR|GBP)\b"
+
+# Dates that are not in the form of ISO 8601: their look, and their formats in the order of trial.
+_OTHER_DATES = (
+    (r"^[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}$", ("%d.%m.%Y",)),
+    (r"^[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}$", ("%m/%d/%Y", "%d/%m/%Y")),
+    (r"^[0-9]{1,2}/[0-9]{1,2}/[0-9]{2}$", ("%m/%d/%y", "%d/%m/%y")),
+    (r"^[0-9]{1,2}/[0-9]{1,2}/[0-9]{4} [0-9]{1,2}:[0-9]{2}$", ("%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M")),
+    (r"^[0-9]{1,2}/[0-9]{1,2}/[0-9]{2} [0-9]{1,2}:[0-9]{2}$", ("%m/%d/%y %H:%M", "%d/%m/%y %H:%M")),
+    (r"^[0-9]{1,2}/[0-9]{1,2}/[0-9]{4} [0-9:]+ [AP]M$", ("%m/%d/%Y %I:%M:%S %p",)),
+    (r"^[A-Z][a-z]+ [0-9]{1,2},? [0-9]{4}$", ("%B %d, %Y", "%b %d, %Y")),
+)
+# What `date` prints: Wed Jun 18 08:16:54 CEST 2014.
+_UNIX_DATE = r"^[A-Z][a-z]{2} ([A-Z][a-z]{2} +[0-9]+ [0-9:]{8}) [A-Z+0-9]+ ([0-9]{4})$"
 
 # Dates have years of at most four digits: libraries fail in different ways for others.
 _DAYS = (-719_528, 2_932_896)  # 0000-01-01 and 9999-12-31, counted from 1970-01-01
@@ -148,14 +163,26 @@ def as_numbers(column: pl.Series) -> pl.Series | None:
         return None
     numbers = column.cast(pl.Float64, strict=False)
     if numbers.null_count() > column.null_count():
-        if not column.drop_nulls().str.contains(_DECIMAL_COMMA).all():
+        plain = column.str.replace_all(_AROUND, "")
+        known = plain.drop_nulls()
+        if has_thousands(known):
+            plain = plain.str.replace_all(",", "", literal=True)
+        elif known.str.contains(DECIMAL_COMMA).all():
+            plain = plain.str.replace(",", ".", literal=True)
+        numbers = plain.cast(pl.Float64, strict=False)
+        if numbers.null_count() > column.null_count():
             return None
-        numbers = column.str.replace(",", ".").cast(pl.Float64, strict=False)
     return numbers if numbers.drop_nulls().is_finite().all() else None
 
 
+def has_thousands(texts: pl.Series) -> bool:
+    """Whether all commas in these texts stand between thousands."""
+    with_comma = texts.filter(texts.str.contains(",", literal=True))
+    return bool(len(with_comma)) and bool(with_comma.str.contains(THOUSANDS).all())
+
+
 def as_dates(column: pl.Series) -> pl.Series | None:
-    """A column of texts or dates as dates; None if a text is not a date such as 2024-12-31."""
+    """A column of texts or dates as dates; None if a text is not a date in a usual form."""
     import polars as pl
 
     if column.dtype in (pl.Date, pl.Datetime):
@@ -166,15 +193,22 @@ def as_dates(column: pl.Series) -> pl.Series | None:
     if column.dtype != pl.String:
         return None
     day = r"^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?Z?)?$"
-    european = r"^[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}$"
     known = column.drop_nulls()
-    if known.str.contains(european).all():
-        dates = column.str.to_datetime("%d.%m.%Y", time_unit="us", strict=False)
-    elif known.str.contains(day).all():
+    if known.str.contains(day).all():
         dates = iso_dates(column)
+        return None if dates.null_count() > column.null_count() else dates
+    if known.str.contains(_UNIX_DATE).all():
+        column = column.str.replace(_UNIX_DATE, "$1 $2").str.replace_all(" +", " ")
+        formats: tuple[str, ...] = ("%b %d %H:%M:%S %Y",)
     else:
-        return None
-    return None if dates.null_count() > column.null_count() else dates
+        formats = next(
+            (formats for look, formats in _OTHER_DATES if known.str.contains(look).all()), ()
+        )
+    for form in formats:
+        dates = column.str.to_datetime(form, time_unit="us", strict=False)
+        if dates.null_count() == column.null_count():
+            return dates
+    return None
 
 
 def iso_dates(texts: pl.Series) -> pl.Series:

@@ -7,6 +7,7 @@ and remedy (`FileError`). Options of the command line do not belong here, nor do
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from boolweave.runtime.atomic import replacing
 if TYPE_CHECKING:
     from boolweave.data.cells import Above, CellWords
     from boolweave.data.observations import Absent, Duplicates
+    from boolweave.encoding.plan import Plan
     from boolweave.io.cells import Seen
     from boolweave.io.dialect import Dialect
     from boolweave.io.encoded import Encoded
@@ -53,6 +55,8 @@ class Reading:
         The time of each entry, if asked for: numbers or ``datetime64``.
     encoded : Encoded, optional
         The table whose columns were turned into zeros and ones, and the encoder.
+    plan : Plan, optional
+        How each column of a wide table was read.
     origin : Origin, optional
         The form of a wide table of zeros and ones, if `keep` asked for it.
     lists_entries : bool
@@ -69,6 +73,7 @@ class Reading:
     guess: str
     times: Array | None = None
     encoded: Encoded | None = None
+    plan: Plan | None = None
     origin: Origin | None = None
     lists_entries: bool = False
     name: str = ""
@@ -95,6 +100,7 @@ def read(
     zeros: Zeros = "exact",
     words: CellWords | None = None,
     encode: str = "never",
+    plan: Plan | None = None,
     keep: bool = False,
 ) -> Reading:
     r"""Read a Boolean matrix from a file.
@@ -137,6 +143,9 @@ def read(
         table that holds zeros and ones except for some mistakes. "always" does not look for
         mistakes. Rules such as "age=40,60;hobby=split:,;zip=category" set the encoding of single
         columns.
+    plan : Plan, optional
+        How each column of a wide table is read, for example the `Reading.plan` of another file
+        with the same columns. Rules in `encode`, and `words`, override it.
     keep : bool, default=False
         Keep the form of a wide table, so that it can be written again with its missing entries
         filled in.
@@ -161,7 +170,7 @@ def read(
     asked = dialect or Dialect()
     options = Options(
         asked, above, absent, absent_default, duplicates, times, zeros, words or USUAL, encode,
-        keep,
+        plan, keep,
     )  # fmt: skip
     if format is not None and format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
@@ -175,7 +184,15 @@ def read(
             options = _of_movielens(options, name)
         if times is not None and kind in ("csv", "parquet", "arrow", "xlsx"):
             options = _with_times(options, name)
-        reading = _read_one(path, name, kind, options)
+        is_text = kind in ("csv", "movielens")
+        with (
+            files.in_utf8(path, name, asked.encoding)
+            if is_text
+            else contextlib.nullcontext((path, None)) as (text, encoding)
+        ):
+            if kind == "csv" and encoding is not None:
+                options = replace(options, dialect=replace(options.dialect, encoding=encoding))
+            reading = _read_one(text, name, kind, options)
         guess, unused = reading.guess, options.words.unused()
         if kind == "movielens":
             guess = f"MovieLens, ones are ratings above {options.above}"

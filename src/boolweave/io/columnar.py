@@ -25,7 +25,7 @@ from boolweave.io.cells import (
     observe_times,
 )
 from boolweave.io.dialect import Dialect, Layout, about_pairs
-from boolweave.io.encoded import encode_frame, remedy_for
+from boolweave.io.encoded import encode_frame, plain_plan, remedy_for
 from boolweave.io.excel import read_sheet
 from boolweave.io.files import FileError, expecting, listed, magic, without_panic
 from boolweave.io.options import BY_LAYOUT, CellError, Options
@@ -54,7 +54,7 @@ def read_frame(frame: pl.DataFrame, name: str, kind: str, options: Options) -> R
     """Read a typed table from a file of this kind."""
     layout = options.dialect.layout or _layout_of(frame, options)
     asked = replace(options.dialect, names=tuple(frame.columns))
-    if options.encode not in ("auto", "never"):
+    if options.encode not in ("auto", "never") or options.plan is not None:
         options.check(name, f"a {kind} file to encode", *_own(kind), *BY_LAYOUT["wide"])
         return encode_frame(frame, name, asked, options, f"{kind}, wide")
     options.check(name, f"a {kind} file of {layout} layout", *_own(kind), *BY_LAYOUT[layout])
@@ -155,7 +155,7 @@ def _wide(frame: pl.DataFrame, name: str, kind: str, layout: Layout, options: Op
     with naming_file(name):
         seen = Observations(*from_codes(codes, row_labels, frame.columns))
     origin = _origin(whole, cells, options) if options.keep and options.above is None else None
-    return Reading(seen, f"{kind}, {layout}", origin=origin)
+    return Reading(seen, f"{kind}, {layout}", plan=plain_plan(asked, name), origin=origin)
 
 
 def _origin(frame: pl.DataFrame, cells: list[int], options: Options) -> Origin:

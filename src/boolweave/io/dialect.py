@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from boolweave.data.cells import USUAL, CellWords
+from boolweave.data.labels import distinct
 from boolweave.io.cells import is_cell
 from boolweave.io.files import (
     FileError,
@@ -19,6 +20,7 @@ from boolweave.io.files import (
     sep_line,
     table_chunks,
 )
+from boolweave.runtime.words import counted
 
 Layout = Literal["wide", "triples", "pairs"]
 Labels = Literal["yes", "no", "ignore"]
@@ -32,6 +34,12 @@ MARK = "filled by boolweave"
 SAMPLE_LINES = 200
 SAMPLE_SIZE = 2**20
 SAMPLE_BYTES = 4096
+# The largest number of lines above the names.
+MOST_TITLES = 5
+# What survey tools write below a question that has no options.
+_RESPONSE = frozenset({"Response", "Open-Ended Response", "Responses"})
+# The name that pandas gives to a column without one.
+_UNNAMED = re.compile(r"Unnamed: \d+")
 
 # Usual headings, in the singular, of columns that hold names.
 _HEADINGS = frozenset(
@@ -75,6 +83,15 @@ class Dialect:
         The column of a wide table that holds the row labels.
     empty_end : bool
         Whether every line of a wide table ends with a delimiter, so that its last field is empty.
+    encoding : str, optional
+        The encoding of the text, if it is not UTF-8.
+    header_row : int, optional
+        The number of the line that holds the names, from 1, without blank lines; lines above it
+        are titles.
+    header_lines : int
+        Number of lines that hold the names: 2 if a line of questions is followed by one of options.
+    n_titles : int
+        Number of lines above the names.
     """
 
     delimiter: str | None = None
@@ -87,6 +104,15 @@ class Dialect:
     drop: tuple[str, ...] = ()
     index: str | None = None
     empty_end: bool = False
+    encoding: str | None = None
+    header_row: int | None = None
+    header_lines: int = 1
+    n_titles: int = 0
+
+    @property
+    def n_above(self) -> int:
+        """Number of lines above the body that are not blank."""
+        return self.n_titles + (self.header_lines if self.header else 0)
 
     @property
     def n_fields(self) -> int:
@@ -132,7 +158,12 @@ class Dialect:
             about = f"columns {', '.join(self.names[i] for i in self.picked())}"
         separated = f"{DELIMITERS.get(self.delimiter or ',', repr(self.delimiter))}-separated"
         header = "first line is a header" if self.header else "no header"
-        return f"{separated}, {self.layout}, {header}, {about}"
+        if self.header and self.header_lines > 1:
+            header = "two lines of names"
+        if self.n_titles:
+            header += f" below {counted(self.n_titles, 'title')}"
+        encoding = f", {self.encoding}" if self.encoding else ""
+        return f"{separated}{encoding}, {self.layout}, {header}, {about}"
 
     def picked(self, name: str = "") -> tuple[int, ...]:
         """Positions of row, column and value (not with pairs) in a line of the file `name`."""
@@ -185,14 +216,14 @@ def guess(
     path: Path, name: str, asked: Dialect, above: bool = False, words: CellWords = USUAL
 ) -> Dialect:
     """Guess what `asked` leaves open from the first lines of the file."""
-    delimiter, rows = sampled(path, name, asked)
+    delimiter, rows, asked = _below_titles(path, name, asked)
     if asked.columns and asked.layout is None:
         layout: Layout = "pairs" if len(asked.columns) == 2 else "triples"
     elif asked.picks:
         layout = asked.layout or "wide"
     else:
         layout = asked.layout or _guess_layout(rows, above, words)
-    found = replace(asked, delimiter=delimiter, layout=layout, names=_names(rows[0], False))
+    found = _named(replace(asked, delimiter=delimiter, layout=layout, header=False), rows)
     header = asked.header
     if header is None and layout == "wide":
         header = _wide_header(rows, above, words)
@@ -200,7 +231,7 @@ def guess(
         # Columns can be referred to by name only if there are names.
         named = any(not column.isdecimal() for column in asked.columns)
         header = named or _long_header(rows, found.picked(name), words)
-    found = replace(found, header=header, names=_names(rows[0], bool(header)))
+    found = _named(replace(found, header=header), rows)
     if layout == "wide" and header and len(rows[0]) > 1:
         ends = (row[-1].strip() for row in rows if len(row) == len(rows[0]))
         found = replace(found, empty_end=not any(ends))
@@ -210,9 +241,34 @@ def guess(
         first = found.index is None and 0 in replace(found, labels="no").cell_fields(name)
         named = first and not found.use and _guess_labels(rows, bool(header), above, words)
         found = replace(found, labels="yes" if named else "no")
-    if layout == "wide" and header:
-        _check_names(found, name)
     return found
+
+
+def _below_titles(path: Path, name: str, asked: Dialect) -> tuple[str, list[list[str]], Dialect]:
+    """The delimiter, the sampled lines without titles above the names, and the number of these."""
+    delimiter, rows = sampled(path, name, asked)
+    n_titles = 0
+    if asked.header_row is not None:
+        n_titles = asked.header_row - 1
+        if not 0 <= n_titles < len(rows):
+            raise FileError(
+                name, f"`header_row`: expected a line from 1 to {len(rows)}, got {asked.header_row}"
+            )
+        asked = replace(asked, header=True)
+    elif asked.header is not False:
+        widths = [len(row) for row in rows]
+        usual = max(set(widths), key=widths.count)
+        for row in rows[:MOST_TITLES]:
+            if usual < 3 or len([field for field in row if field.strip()]) > 1:
+                break
+            if len(row) != usual and len(row) != 1:
+                break
+            n_titles += 1
+        # What follows must look like names, in a line as long as the others.
+        first = rows[n_titles] if n_titles < len(rows) else []
+        if len(first) != usual or any(_is_number(field) for field in first):
+            n_titles = 0
+    return delimiter, rows[n_titles:], replace(asked, n_titles=n_titles)
 
 
 def sampled(path: Path, name: str, asked: Dialect) -> tuple[str, list[list[str]]]:
@@ -230,9 +286,7 @@ def sampled(path: Path, name: str, asked: Dialect) -> tuple[str, list[list[str]]
     if not rows:
         raise FileError(name, "expected a table, got blank lines")
     # The first rows of a sorted file are all alike, so look further down, too.
-    rows += [
-        row for line in _further_down(path) if len(row := split(line, delimiter)) == len(rows[0])
-    ]
+    rows += [row for line in _further_down(path) if len(row := split(line, delimiter)) == usual]
     return delimiter, rows
 
 
@@ -293,27 +347,80 @@ def _guess_delimiter(sample: list[str], path: Path) -> str:
 
 def guess_columns(path: Path, name: str, asked: Dialect, words: CellWords) -> Dialect:
     """Guess the dialect of a wide table whose columns may hold anything, except its labels."""
-    delimiter, rows = sampled(path, name, asked)
+    delimiter, rows, asked = _below_titles(path, name, asked)
     header = asked.header
     if header is None:
         header = _names_columns(rows, words)
-    names = _names(rows[0], header)
-    found = replace(asked, delimiter=delimiter, layout="wide", header=header, names=names)
-    if header:
-        _check_names(found, name)
-    return found
+    return _named(replace(asked, delimiter=delimiter, layout="wide", header=header), rows)
+
+
+def _named(dialect: Dialect, rows: list[list[str]]) -> Dialect:
+    """The dialect with the names of its columns, from one or two lines of names."""
+    if not dialect.header:
+        return replace(dialect, names=tuple(str(i + 1) for i in range(len(rows[0]))))
+    if dialect.layout == "wide" and _has_options(rows):
+        names = _questions_and_options(rows[0], rows[1])
+        return replace(dialect, names=tuple(names), header_lines=2)
+    names = [field.strip() or f"column {i + 1}" for i, field in enumerate(rows[0])]
+    return replace(dialect, names=tuple(distinct(names)))
+
+
+def _has_options(rows: list[list[str]]) -> bool:
+    """Whether the second line holds options of the questions in the first, as survey tools write.
+
+    Then each column without a name in the first line has one in the second, and what the second
+    line says occurs hardly below, except in columns of checkboxes; or it says "Response".
+    """
+    if len(rows) < 4 or len(rows[1]) != len(rows[0]):
+        return False
+    first, second = ([field.strip() for field in row] for row in rows[:2])
+    said = [text for text in second if text]
+    if not said or any(_is_number(text) for text in said):
+        return False
+    if sum(text in _RESPONSE for text in second) * 2 >= len(said):
+        return True
+    unnamed = [j for j, text in enumerate(first) if not text or _UNNAMED.match(text)]
+    if not unnamed or not all(second[j] for j in unnamed if j):
+        return False
+    body = [row for row in rows[2:] if len(row) == len(first)]
+    below = [{row[j].strip() for row in body} - {""} for j in range(len(first))]
+    new = [not text or text not in b or b == {text} for text, b in zip(second, below, strict=True)]
+    return 10 * sum(new) >= 9 * len(new) and any(not text for text in second[:1])
+
+
+def _questions_and_options(first: list[str], second: list[str]) -> list[str]:
+    """A name for each column: its question, and its option if there are several."""
+    names, question = [], ""
+    asked = [" ".join(text.split()) for text in first]
+    asked = ["" if _UNNAMED.match(text) else text for text in asked]
+    for j, text in enumerate(asked):
+        question, option = text or question, " ".join(second[j].split())
+        plain = not option or option in _RESPONSE
+        several = not text or (j + 1 < len(asked) and not asked[j + 1])
+        if plain or (not several and not question):
+            names.append(question or option or f"column {j + 1}")
+        else:
+            names.append(f"{question}: {option}" if question else option)
+    return distinct(names)
 
 
 def _names_columns(rows: list[list[str]], words: CellWords) -> bool:
-    """Whether the first line holds names of columns: no numbers, and nothing that recurs."""
+    """Whether the first line holds names of columns: nothing that recurs, and words above numbers.
+
+    Names may be numbers, too, if all of them differ.
+    """
     first, body = [field.strip() for field in rows[0]], rows[1:]
-    if any(_is_number(field) for field in first) or all(is_cell(f, words) for f in first):
+    below = [[row[i].strip() for row in body if len(row) > i] for i in range(len(first))]
+    if all(is_cell(field, words) for field in first):
         return False
-    again = sum(
-        any(len(row) > i and row[i].strip() == field for row in body)
-        for i, field in enumerate(first)
-    )
-    return 2 * again < len(first)
+    if any(_is_number(field) for field in first):
+        above_numbers = any(
+            field and not _is_number(field) and cells and all(_is_number(c) for c in cells if c)
+            for field, cells in zip(first, below, strict=True)
+        )
+        return above_numbers and len(set(first)) == len(first)
+    again = sum(field in cells for field, cells in zip(first, below, strict=True))
+    return 2 * again < len(first) or _has_options(rows)
 
 
 def _guess_layout(rows: list[list[str]], above: bool, words: CellWords) -> Layout:
@@ -395,23 +502,3 @@ def _guess_labels(rows: list[list[str]], header: bool, above: bool, words: CellW
     )
     named = header and is_heading(rows[0][0])
     return counts or named or any(not is_value(text, words) for text in firsts)
-
-
-def _names(first: list[str], header: bool) -> tuple[str, ...]:
-    if not header:
-        return tuple(str(i + 1) for i in range(len(first)))
-    return tuple(cell.strip() or f"column {i + 1}" for i, cell in enumerate(first))
-
-
-def _check_names(found: Dialect, name: str) -> None:
-    seen: set[str] = set()
-    for number, column in enumerate(found.names[found.n_labels :], start=1 + found.n_labels):
-        if column in seen:
-            raise FileError(
-                name,
-                f"expected every column to have its own name, got {column!r} twice; rename one of "
-                "them, or pass `header=False` if the first line holds data",
-                line=1,
-                column=number,
-            )
-        seen.add(column)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import numpy as np
 from boolweave.data.cells import MISSING, WRONG, CellWords, no_answer_codes
 from boolweave.data.convert import from_codes
 from boolweave.data.observations import Observations
+from boolweave.encoding.plan import KINDS, LABELS, LEFT_OUT, ColumnPlan, Plan, shortened
 from boolweave.io import Reading
 from boolweave.io.cells import RATINGS, naming_file
 from boolweave.io.dialect import Dialect, is_heading
@@ -21,7 +21,7 @@ from boolweave.runtime.words import counted
 if TYPE_CHECKING:
     import polars as pl
 
-    from boolweave.encoding import TableEncoder
+    from boolweave.encoding.columns import Columns
     from boolweave.io.origin import TextForm
 
 # A column was meant to be Boolean if at least this fraction of its known cells is 0/1 or yes/no.
@@ -34,8 +34,8 @@ class Encoded:
 
     Attributes
     ----------
-    encoder : TableEncoder
-        Fitted to the columns of `table` named in `columns`.
+    encoding : Columns
+        The encoding of the columns of `table` named in `columns`.
     table : polars.DataFrame
         All columns of the file.
     columns : list of str
@@ -48,40 +48,63 @@ class Encoded:
         How the lines of a text table were written.
     """
 
-    encoder: TableEncoder
+    encoding: Columns
     table: pl.DataFrame
     columns: list[str]
     label: str | None
     words: CellWords
     form: TextForm | None = None
 
-    def in_words(self) -> tuple[str, str]:
-        """A description, in two lines, of how the columns were encoded."""
-        made = self.encoder.get_feature_names_out().tolist()
-        kinds = self.encoder.kinds_
-        used = [kind for kind in kinds if kind != "left out"]
-        parts = [f"{used.count(kind)} {_plural(kind, used.count(kind))}" for kind in _KINDS]
-        kinds_used = ", ".join(part for part in parts if not part.startswith("0 "))
-        some = [name for name in made if name not in self.columns][:3]
+    @property
+    def plan(self) -> Plan:
+        """A line for each column of the file."""
+        lines = {line.name: line for line in self.encoding.plan}
+        if self.label is not None:
+            lines[self.label] = ColumnPlan(self.label, "id", encoding=LABELS)
+        return Plan(tuple(lines.get(name) or _not_used(name) for name in self.table.columns))
+
+    def in_words(self) -> tuple[str, ...]:
+        """A description, in a few lines, of how the columns were encoded."""
+        made, plan = self.encoding.names, self.encoding.plan
+        used = [line.kind for line in plan if line.is_encoded]
+        parts = [f"{used.count(kind)} {kind}" for kind in KINDS if kind in used]
+        some = [shortened(name) for name in made if name not in self.columns][:3]
         such = f", such as {', '.join(map(repr, some))}" if some else ""
-        left = [f"{name} ({why})" for name, why in self.encoder.left_out_.items()]
+        left_out = plan.left_out.items()
+        left = [f"{shortened(name)} ({why})" for name, why in left_out if name != self.label]
         named = "" if self.label is None else f"; row labels: {self.label!r}"
+        columns_by_codes: dict[str, list[str]] = {}
+        for name, cells in plan.taken_as_missing.items():
+            columns_by_codes.setdefault(", ".join(cells), []).append(shortened(name))
+        codes = [
+            f"{cells} in {names[0] if len(names) == 1 else counted(len(names), 'column')}"
+            for cells, names in columns_by_codes.items()
+        ]
         return (
-            f"encoded {counted(len(used), 'column')} ({kinds_used}) as "
+            f"encoded {counted(len(used), 'column')} ({', '.join(parts)}) as "
             f"{counted(len(made), '0/1 column')}{such}",
             f"left out: {_some(left) or 'nothing'}{named}",
+            *([f"taken as missing: {_some(codes)}"] if codes else []),
         )
 
 
-_KINDS = ("yes or no", "category", "number", "date", "several choices")
+def plain_plan(dialect: Dialect, name: str) -> Plan:
+    """The plan of a wide table that holds zeros and ones."""
+    label, cells = dialect.label_field(name), frozenset(dialect.cell_fields(name))
+    return Plan(
+        tuple(
+            ColumnPlan(column, "id", encoding=LABELS)
+            if number == label
+            else ColumnPlan(column, "yes/no", ("0", "1"), encoding="one column")
+            if number in cells
+            else _not_used(column)
+            for number, column in enumerate(dialect.names)
+        )
+    )
 
 
-def _plural(kind: str, n: int) -> str:
-    if kind == "several choices":
-        return "with several choices"
-    if n == 1 or kind == "yes or no":
-        return kind
-    return "categories" if kind == "category" else f"{kind}s"
+def _not_used(column: str) -> ColumnPlan:
+    return ColumnPlan(column, "text", encoding=LEFT_OUT, why="as asked")
 
 
 def _some(items: list[str], most: int = 6) -> str:
@@ -106,60 +129,95 @@ def encode_frame(
     """
     import polars as pl
 
-    from boolweave.encoding import TableEncoder
-    from boolweave.encoding.choosing import Rules, parse_rules
-    from boolweave.encoding.encoder import ColumnsLeftOutWarning
-    from boolweave.encoding.tables import without_blanks
+    from boolweave.encoding.choosing import Rules, parse_rules, rules_of, vote_columns
+    from boolweave.encoding.choosing import Settings as EncoderSettings
+    from boolweave.encoding.columns import Columns
+    from boolweave.encoding.tables import columns_of, without_blanks
 
     rules = Rules({})
     with naming_file(name):
         if options.encode not in ("auto", "always", "never"):
             rules = parse_rules(options.encode)
+    plan = options.plan
+    if plan is not None:
+        with naming_file(name):
+            plan.check_names(frame.columns)
+        dialect = _with_labels(dialect, plan, name)
     dialect = replace(dialect, drop=(*dialect.drop, *rules.dropped))
     rules = rules.renamed(lambda column: dialect.names[dialect.position(column, name, "encode")])
     if dialect.labels is None and dialect.index is None and not dialect.use:
         free = frame.width > 1 and dialect.names[0] not in rules.columns
         free = free and 0 in replace(dialect, labels="no").cell_fields(name)
-        named = free and _holds_names(frame.to_series(0), dialect, options.words)
-        dialect = replace(dialect, labels="yes" if named else "no")
+        if free and _holds_names(frame.to_series(0), dialect, options.words):
+            dialect = replace(dialect, labels="yes")
     label, cells = dialect.label_field(name), dialect.cell_fields(name)
     table = frame.select(pl.nth(cells))
     words = options.words
     clean = [without_blanks(column, words) for column in table.iter_columns()]
     meant = [_meant_as_boolean(column, words) for column in clean]
-    if refused is not None and all(meant):
+    if refused is not None and all(meant) and not vote_columns(clean, words):
         raise refused
-    encoder = TableEncoder(
-        **rules.parameters, ones=words.ones, zeros=words.zeros, missing=words.missing
-    )
-    try:
-        with naming_file(name), warnings.catch_warnings():
-            warnings.simplefilter("ignore", ColumnsLeftOutWarning)
-            bits = encoder.fit_transform(table)
-    except FileError:
-        if refused is not None and len(getattr(encoder, "left_out_", ())) == table.width:
-            raise refused from None  # marks such as x for ones, and nothing else
-        raise
-    if refused is not None and set(encoder.kinds_) <= {"yes or no", "left out"}:
+    with naming_file(name):
+        given = rules.parameters
+        chosen = rules_of(
+            table.columns, given.get("numbers", "auto"), given.get("bins"),
+            given.get("separators"), given.get("categories"),
+        )  # fmt: skip
+        columns = columns_of(table, table.columns)
+        lines = None if plan is None else Plan(tuple(plan[name] for name in table.columns))
+        encoding = Columns.fit(columns, EncoderSettings(words=words), chosen, lines)
+        if label is None and dialect.labels is None and not dialect.use:
+            label = _label_among(encoding.plan, table, frame)
+            if label is not None:
+                dialect = replace(dialect, index=frame.columns[label])
+    used = [line.kind for line in encoding.plan if line.is_encoded]
+    if refused is not None and set(used) <= {"yes/no"} and not encoding.plan.taken_as_missing:
         raise refused
+    if not used:
+        left = _some([f"{column} ({why})" for column, why in encoding.plan.left_out.items()])
+        raise FileError(name, f"no column is left to encode; left out: {left}")
+    bits = encoding.encode(columns)
     codes = np.where(np.isnan(bits), MISSING, bits).astype(np.uint8)
     names = None
     if label is not None:
         keys = frame.to_series(label)
         names = [str(key) for key in keys.fill_null("").to_list()]
     with naming_file(name):
-        seen = Observations(*from_codes(codes, names, encoder.get_feature_names_out()))
+        seen = Observations(*from_codes(codes, names, encoding.names))
     encoded = Encoded(
-        encoder, frame, table.columns, None if label is None else frame.columns[label], words, form
+        encoding, frame, table.columns, None if label is None else frame.columns[label], words, form
     )
-    return Reading(seen, description or dialect.in_words(), encoded=encoded)
+    read_as = description or dialect.in_words()
+    return Reading(seen, read_as, encoded=encoded, plan=encoded.plan)
+
+
+def _with_labels(dialect: Dialect, plan: Plan, name: str) -> Dialect:
+    """The dialect with the column of row labels that a plan names, unless the caller names one."""
+    labels = [line.name for line in plan if line.encoding == LABELS]
+    if len(labels) > 1:
+        raise FileError(
+            name, f"expected one column of row labels in the plan, got {', '.join(labels)}; "
+            f"make the encoding of the others {LEFT_OUT!r}"
+        )  # fmt: skip
+    if dialect.labels is not None or dialect.index is not None:
+        return dialect
+    return replace(dialect, index=labels[0]) if labels else replace(dialect, labels="no")
+
+
+def _label_among(plan: Plan, table: pl.DataFrame, frame: pl.DataFrame) -> int | None:
+    """The position of the first column of identifiers that all differ."""
+    for line in plan:
+        column = table[line.name]
+        if line.kind == "id" and not column.null_count() and column.n_unique() == len(column):
+            return frame.columns.index(line.name)
+    return None
 
 
 def _holds_names(column: pl.Series, dialect: Dialect, words: CellWords) -> bool:
     """Whether the first column holds row labels: all different, and not a measurement."""
     import polars as pl
 
-    from boolweave.encoding.tables import as_numbers, counts_up
+    from boolweave.encoding.tables import as_dates, as_numbers, counts_up
 
     cells = column.to_list()
     if column.null_count() or len(set(cells)) < len(cells) or len(cells) < 2:
@@ -170,6 +228,8 @@ def _holds_names(column: pl.Series, dialect: Dialect, words: CellWords) -> bool:
     if numbers is not None:
         unnamed = column.name.strip() in ("", "column 1")
         return unnamed or counts_up(numbers.to_numpy())
+    if as_dates(column) is not None:
+        return False
     return column.dtype == pl.String and all(words.code(cell) == WRONG for cell in cells)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import gzip
 import re
@@ -43,8 +44,6 @@ _FOREIGN = {
     b"\xfd7zXZ": ("data compressed with xz", "decompress it with unxz, or use gzip or zstd"),
     b'[{"': ("JSON", "convert it to CSV or Parquet"),
     b'{"': ("JSON", "convert it to CSV or Parquet"),
-    b"\xff\xfe": ("text in UTF-16", "convert it, for example with iconv -f utf-16 -t utf-8"),
-    b"\xfe\xff": ("text in UTF-16", "convert it, for example with iconv -f utf-16 -t utf-8"),
 }
 
 _BARE_RETURN = re.compile(rb"\r(?!\n)")
@@ -123,6 +122,74 @@ def local_copy(source: str | Path) -> Iterator[tuple[Path, str]]:
             path = _unpack_zstd(path, name, stack)
         _refuse_foreign(path, name)
         yield path, name
+
+
+# Encodings of text that are not UTF-8, as they are tried.
+_ENCODINGS = ("cp1252", "latin_1", "mac_roman")
+# Number of bytes of lines that are not plain ASCII, by which an encoding is recognized.
+_ODD_BYTES = 20_000
+
+
+@contextmanager
+def in_utf8(path: Path, name: str, encoding: str | None) -> Iterator[tuple[Path, str | None]]:
+    """Provide a text file in UTF-8, and the encoding it had if it was another one.
+
+    Unless an encoding is given, it is recognized. Binary files stay as they are.
+    """
+    found = encoding or _encoding_of(path)
+    if found is None:
+        yield path, None
+        return
+    with contextlib.ExitStack() as stack:
+        target = _scratch(stack)
+        try:
+            with path.open(encoding=found, newline="") as text, target.open("wb") as file:
+                while block := text.read(CHUNK_BYTES):
+                    file.write(block.encode("utf-8", "replace"))
+        except LookupError:
+            raise FileError(
+                name, f"`encoding`: there is no encoding {found!r}; utf-8, utf-16, latin-1, cp1252 "
+                "and mac-roman are some"
+            ) from None  # fmt: skip
+        except UnicodeError:
+            raise FileError(
+                name, f"expected text in {found}, got other bytes; pass another `encoding`"
+            ) from None
+        yield target, found
+
+
+def _encoding_of(path: Path) -> str | None:
+    """The encoding of a text file that is not in UTF-8; None for UTF-8 and for binary data."""
+    with path.open("rb") as file:
+        start = file.read(256)
+        if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            return "utf-16"
+        if b"\0" in start:
+            even, odd = start[0::2], start[1::2]
+            for zeros, others, name in ((odd, even, "utf-16-le"), (even, odd, "utf-16-be")):
+                if not zeros.strip(b"\0") and others.isascii() and b"\0" not in others:
+                    return name
+            return None
+        file.seek(0)
+        decoder, lines, size = codecs.getincrementaldecoder("utf-8")(), [], 0
+        try:
+            while block := file.read(CHUNK_BYTES):
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            file.seek(0)
+        else:
+            return None
+        for line in file:
+            if b"\0" in line:
+                return None
+            if not line.isascii() and size < _ODD_BYTES:
+                lines.append(line)
+                size += len(line)
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(b"".join(lines), cp_isolation=list(_ENCODINGS)).best()
+    return "latin_1" if best is None else best.encoding
 
 
 @contextmanager

@@ -11,15 +11,20 @@ from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError
 
 if TYPE_CHECKING:
-    pass
+    from boolweave.encoding.plan import Plan
 
 Zeros = Literal["auto", "exact", "collective"]
 
-_OF_DIALECT = ("delimiter", "layout", "header", "labels", "columns", "use", "drop", "index")
+_OF_DIALECT = (
+    "delimiter", "encoding", "layout", "header", "header_row", "labels", "columns", "use", "drop",
+    "index",
+)  # fmt: skip
 _OF_DATA = ("above", "absent", "duplicates", "times")
 _WORDS = ("ones", "zeros", "missing")
+# Options of every text table.
+OF_TEXT = ("delimiter", "encoding", "header", "header_row")
 BY_LAYOUT = {
-    "wide": ("layout", "labels", "above", "use", "drop", "index", "encode", *_WORDS),
+    "wide": ("layout", "labels", "above", "use", "drop", "index", "encode", "plan", *_WORDS),
     "triples": ("layout", "columns", "above", "absent", "duplicates", "times", *_WORDS),
     "pairs": ("layout", "columns", "absent", "duplicates"),
 }
@@ -38,6 +43,7 @@ class Options:
     zeros: Zeros = "exact"  # applies to every file: how zeros will be treated
     words: CellWords = USUAL
     encode: str = "never"  # or "auto", "always" or rules: what to do with columns that are not 0/1
+    plan: Plan | None = None  # how the columns of a wide table are read
     keep: bool = False  # whether to keep the form of a wide table, to write it again
 
     @property
@@ -52,6 +58,7 @@ class Options:
             *(name for name in _OF_DIALECT if getattr(self.dialect, name) != getattr(plain, name)),
             *(name for name in _OF_DATA if getattr(self, name) != getattr(usual, name)),
             *(name for name in _WORDS if getattr(self.words, name)),
+            *(["plan"] if self.plan is not None else []),
             *(["encode"] if self.encode not in ("never", "auto") else []),
         ]
 

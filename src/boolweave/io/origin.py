@@ -32,16 +32,19 @@ class TextForm:
     Attributes
     ----------
     delimiter, line_end : str
-    header : tuple of str, optional
-        The first line, as it was written.
+    header : tuple of tuples of str, optional
+        The lines above the body, as they were written: titles, and one or two lines of names.
     preamble : bytes
-        What precedes it: a byte order mark, a line such as ``sep=;``.
+        What precedes them: a byte order mark, a line such as ``sep=;``.
+    encoding : str, optional
+        The encoding, if it was not UTF-8.
     """
 
     delimiter: str
     line_end: str
-    header: tuple[str, ...] | None
+    header: tuple[tuple[str, ...], ...] | None
     preamble: bytes
+    encoding: str | None = None
 
     @classmethod
     def of(cls, path: Path, name: str, dialect: Dialect) -> TextForm:
@@ -49,11 +52,13 @@ class TextForm:
         with path.open("rb") as file:
             start = file.read(4096)
         mark = b"\xef\xbb\xbf" if start.startswith(b"\xef\xbb\xbf") else b""
-        line_end = "\r\n" if b"\r\n" in start else "\n"
-        sep = sep_line(path)
-        header = tuple(sampled(path, name, dialect)[1][0]) if dialect.header else None
+        line_end = "\r\n" if b"\r\n" in start else "\n" if b"\n" in start else "\r"
+        sep, header = sep_line(path), None
+        if dialect.header:
+            rows = sampled(path, name, dialect)[1]
+            header = tuple(tuple(row) for row in rows[: dialect.n_above])
         preamble = mark + (b"" if sep is None else f"sep={sep}{line_end}".encode())
-        return cls(dialect.delimiter or ",", line_end, header, preamble)
+        return cls(dialect.delimiter or ",", line_end, header, preamble, dialect.encoding)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,28 +231,24 @@ def encoded_frames(
     """
     import polars as pl
 
-    from boolweave.encoding.tables import without_blanks
-
     start = 0
     for piece in chances:
         table = encoded.table[start : start + len(piece)]
-        likely = encoded.encoder.most_probable(piece)
+        columns = [table[name] for name in encoded.columns]
+        missing = encoded.encoding.missing_cells(encoded.encoding.encode(columns))
         marked = np.zeros(table.shape, dtype=bool)
-        for name in encoded.columns:
-            if name in encoded.encoder.left_out_:
+        for j, likely in enumerate(encoded.encoding.most_probable(piece)):
+            if not missing[:, j].any():
                 continue
-            column = table[name]
-            missing = without_blanks(column, encoded.words).is_null()
-            marked[:, table.columns.index(name)] = missing.to_numpy()
+            column = columns[j]
+            marked[:, table.columns.index(column.name)] = missing[:, j]
             filled = [
                 cell if hole else old
-                for cell, hole, old in zip(
-                    likely[name].to_list(), missing, column.to_list(), strict=True
-                )
+                for cell, hole, old in zip(likely, missing[:, j], column.to_list(), strict=True)
             ]
             if column.dtype == pl.String:
                 filled = [None if cell is None else str(cell) for cell in filled]
-            table = table.with_columns(pl.Series(name, filled, strict=False))
+            table = table.with_columns(pl.Series(column.name, filled, strict=False))
         start += len(piece)
         yield table, marked
 

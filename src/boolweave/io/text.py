@@ -30,7 +30,7 @@ from boolweave.io.cells import (
     ratings_of_texts,
 )
 from boolweave.io.dialect import Dialect, about_pairs, guess, guess_columns, is_comment, is_heading
-from boolweave.io.encoded import encode_frame, remedy_for
+from boolweave.io.encoded import encode_frame, plain_plan, remedy_for
 from boolweave.io.files import (
     FileError,
     decoded,
@@ -39,7 +39,7 @@ from boolweave.io.files import (
     table_chunks,
     without_comments,
 )
-from boolweave.io.options import BY_LAYOUT, CellError, Options
+from boolweave.io.options import BY_LAYOUT, OF_TEXT, CellError, Options
 from boolweave.io.origin import Origin, Speller, TextForm, texts_by_row
 from boolweave.runtime.types import Array, Integers
 
@@ -58,11 +58,11 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 def read_text(path: Path, name: str, options: Options) -> Reading:
     """Read a text table, with its times and its form; options that are not given are guessed."""
-    if options.encode not in ("auto", "never"):
+    if options.encode not in ("auto", "never") or options.plan is not None:
         return _encoded(path, name, options)
     dialect = guess(path, name, options.dialect, options.above is not None, options.words)
     kind = f"a table of {'wide layout' if dialect.layout == 'wide' else dialect.layout}"
-    options.check(name, kind, "delimiter", "header", *BY_LAYOUT[dialect.layout or "wide"])
+    options.check(name, kind, *OF_TEXT, *BY_LAYOUT[dialect.layout or "wide"])
     read = _read_wide if dialect.layout == "wide" else _read_long
     try:
         reading = read(TextTable(path, name, dialect), options)
@@ -98,7 +98,7 @@ def _may_be_columns(dialect: Dialect) -> bool:
 
 def _encoded(path: Path, name: str, options: Options, refused: FileError | None = None) -> Reading:
     """Read a table whose columns may hold anything, and encode it as zeros and ones."""
-    options.check(name, "a table to encode", "delimiter", "header", *BY_LAYOUT["wide"])
+    options.check(name, "a table to encode", *OF_TEXT, *BY_LAYOUT["wide"])
     dialect = guess_columns(path, name, options.dialect, options.words)
     frame = read_fields(path, name, dialect)
     _check_lines(frame.height, dialect, name)
@@ -166,7 +166,8 @@ def _read_wide(table: TextTable, options: Options) -> Reading:
         form, spelled = TextForm.of(table.path, name, dialect), speller.spellings()
         kept = kept.with_columns(pl.all().replace({"": None}))
         origin = Origin(list(dialect.names), cells, kept, options.words, form, spelled)
-    return Reading(observations, dialect.in_words(), origin=origin)
+    plan = plain_plan(dialect, name)
+    return Reading(observations, dialect.in_words(), plan=plan, origin=origin)
 
 
 class LabelError(FileError):
@@ -318,12 +319,12 @@ class TextTable:
 
         A delimiter or a newline inside quotes does not count, and quotes enclose whole fields.
         """
-        header_left = bool(self.dialect.header)
+        lines_left = self.dialect.n_above
         for content, _ in self._tidy_chunks():
             if content[:1] in b"\r\n" or b"\n\n" in content or b"\n\r\n" in content:
                 content = b"".join(record + b"\n" for record, _ in records(content) if record)
-            if header_left and content:
-                header_left = False
+            while lines_left and content:
+                lines_left -= 1
                 end = content.index(b"\n")
                 while content.count(b'"', 0, end) % 2:
                     end = content.index(b"\n", end + 1)
@@ -403,14 +404,13 @@ class TextTable:
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         """The number of the first line of each record that is not blank, and the record."""
-        skip = int(bool(self.dialect.header))
         lines = (
             (lines_before + number + 1, record)
             for content, lines_before in self._tidy_chunks()
             for record, number in records(content)
             if record
         )
-        return islice(lines, skip, None)
+        return islice(lines, self.dialect.n_above, None)
 
     def _refuse(self) -> NoReturn:
         """Raise the error about the first record that is not regular."""

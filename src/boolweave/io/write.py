@@ -158,7 +158,13 @@ def write_again(
         form = form or _PLAIN
         delimiter = "\t" if kind == "tsv" else form.delimiter
         with opened(output) as file:
-            _put_text(frames, file, form, delimiter, mark)
+            if form.encoding is None:
+                _put_text(frames, file, form, delimiter, mark)
+            else:
+                whole = io.BytesIO()
+                _put_text(frames, whole, form, delimiter, mark)
+                text = whole.getvalue().decode("utf-8")
+                file.write(text.encode(form.encoding, "replace"))
     else:
         write_pieces(_marked(frames, mark), output, kind)
 
@@ -173,8 +179,10 @@ def _put_text(frames: Frames, file: BinaryIO, form: TextForm, delimiter: str, ma
     mark = mark and form.header is not None  # a column needs a name
     for number, (frame, marked) in enumerate(frames):
         if number == 0 and form.header is not None:
-            header = list(form.header or frame.columns)[: frame.width] + ([MARK] if mark else [])
-            file.write(_line(header, delimiter, form.line_end))
+            for line in form.header or [tuple(frame.columns)]:
+                whole_line = len(line) >= frame.width  # a title above the names is shorter
+                header = list(line)[: frame.width] + ([MARK] if mark and whole_line else [])
+                file.write(_line(header, delimiter, form.line_end))
         whole = with_mark(frame, marked) if mark else frame
         if len(delimiter) > 1:
             for row in whole.rows():

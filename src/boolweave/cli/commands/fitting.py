@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -73,6 +74,8 @@ EXAMPLES = 3
 
 # The lines of `info` that have a longer name in text than in JSON.
 INFO_NAMES = {
+    "n_rows": "rows",
+    "n_columns": "columns",
     "observed": "observed entries",
     "observed_share": "share of all entries",
     "ones_share": "share of ones among them",
@@ -264,7 +267,10 @@ def info(
     ] = 10,
     reading: ReadingOptions,
 ) -> None:
-    """Describe a file: its shape, entries and ones, and the memory that a run would need.
+    """Describe a file: its shape, its ones, the memory of a run, and how each column is read.
+
+    With --plan, the reading plan is also written to a file, which can be edited and given to the
+    other commands.
 
     Example: boolweave info votes.csv
     """
@@ -272,7 +278,15 @@ def info(
     from boolweave.fit.memory import FitSize
     from boolweave.runtime.free_memory import format_bytes
 
-    contents = read_input(source, reading, True, zeros="auto")
+    contents = read_input(source, replace(reading, plan=None), True, zeros="auto")
+    plan = contents.plan
+    if reading.plan is not None:
+        if plan is None:
+            raise ValueError(
+                f"--plan: expected a wide table, but {contents.name} is read as "
+                f"{as_options(contents.guess)}; leave out --plan, or pass --layout wide"
+            )
+        plan.write_csv(reading.plan)
     for line in contents.encoded.in_words() if contents.encoded is not None else ():
         print_message(line, False)
     seen = contents.observations
@@ -283,8 +297,8 @@ def info(
         "file": contents.name,
         "format": contents.format,
         "read_as": as_options(contents.guess),
-        "rows": seen.n_rows,
-        "columns": seen.n_columns,
+        "n_rows": seen.n_rows,
+        "n_columns": seen.n_columns,
         "observed": seen.n_observed,
         "observed_share": share,
         "ones_share": seen.share_of_ones,
@@ -295,7 +309,9 @@ def info(
         "column_labels": _examples(seen.column_labels),
     }
     if json:
-        put_json(answer | {"n_components": n_components, "memory_bytes": memory})
+        columns = [line.as_dict() for line in plan] if plan is not None else []
+        more = {"n_components": n_components, "memory_bytes": memory, "columns": columns}
+        put_json(answer | more)
         return
     answer[f"memory of a run with {n_components} factors"] = format_bytes(memory)
     for kind, labels in (("row", seen.row_labels), ("column", seen.column_labels)):
@@ -305,6 +321,8 @@ def info(
     width = max(len(name) for name in named)
     for name, value in named.items():
         typer.echo(f"{name:<{width}}  {_plain(value)}")
+    if plan is not None:
+        typer.echo(f"\n{plan}")
 
 
 def _examples(labels: NDArray[np.str_] | None) -> list[str] | None:

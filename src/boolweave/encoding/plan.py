@@ -1,0 +1,190 @@
+"""The reading plan: a line for each column of a table, which can be printed, edited and obeyed."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from itertools import groupby
+from os import PathLike
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+Kind: TypeAlias = Literal[
+    "id", "yes/no", "category", "ordered", "choices", "checkbox", "number", "date", "text",
+    "constant",
+]  # fmt: skip
+KINDS: tuple[str, ...] = get_args(Kind)
+LEFT_OUT = "left out"
+LABELS = "row labels"
+# More columns in a row that are read alike are shown as one line.
+_MANY_ALIKE = 20
+# Between levels in a file.
+_BETWEEN = " | "
+
+
+@dataclass(frozen=True)
+class ColumnPlan:
+    """How one column of a table is read.
+
+    Attributes
+    ----------
+    name : str
+    kind : str
+        One of `KINDS`.
+    levels : tuple of str
+        The answers, in their order; of yes/no and checkbox, the zero (if it has a word) and the
+        one.
+    missing : tuple of str
+        Cells that say that there is no answer, in addition to empty ones.
+    encoding : str
+        What becomes of the column: "row labels", "left out", "one column", "levels",
+        "thresholds" or "bins" (of numbers with their edges, as in "bins:40,60"), "split:;" or
+        "parts" of a date.
+    question : str
+        What the columns of one question have in common; empty if the column is a question itself.
+    why : str
+        The evidence.
+    """
+
+    name: str
+    kind: str
+    levels: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    encoding: str = ""
+    question: str = ""
+    why: str = ""
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether the column becomes columns of zeros and ones."""
+        return self.encoding not in (LEFT_OUT, LABELS)
+
+    def as_dict(self) -> dict[str, object]:
+        """The line with lists, for JSON."""
+        line = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in line.items()}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a table is read: a line for each of its columns.
+
+    Attributes
+    ----------
+    columns : tuple of ColumnPlan
+
+    Examples
+    --------
+    >>> import polars
+    >>> from boolweave import TableEncoder
+    >>> answers = polars.DataFrame(
+    ...     {"age": ["18-29", "> 60", "30-60"], "pet": ["cat", "dog", "cat"]}
+    ... )
+    >>> print(TableEncoder().fit(answers).plan_)
+    column  kind      levels                missing  becomes
+    age     ordered   18-29 | 30-60 | > 60           thresholds
+    pet     category  cat | dog                      levels
+    """
+
+    columns: tuple[ColumnPlan, ...]
+
+    def __iter__(self) -> Iterator[ColumnPlan]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __getitem__(self, name: str) -> ColumnPlan:
+        return next(line for line in self.columns if line.name == name)
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """The columns that are not encoded, with the reasons."""
+        return {line.name: line.why for line in self.columns if not line.is_encoded}
+
+    @property
+    def taken_as_missing(self) -> dict[str, tuple[str, ...]]:
+        """The cells of each column that say that there is no answer."""
+        return {line.name: line.missing for line in self.columns if line.missing}
+
+    def check_names(self, names: list[str]) -> None:
+        """Raise unless the plan has a line for each of these columns, in this order."""
+        planned = [line.name for line in self.columns]
+        for number, (name, line) in enumerate(zip(names, planned, strict=False), start=1):
+            if name != line:
+                raise ValueError(
+                    f"the plan does not fit the table: expected column {number} to be {line!r}, "
+                    f"got {name!r}; make a plan of this table, or name the column as in the plan"
+                )
+        if len(planned) != len(names):
+            raise ValueError(
+                f"the plan does not fit the table: expected {len(planned)} columns, got "
+                f"{len(names)}; make a plan of this table"
+            )
+
+    def write_csv(self, path: str | PathLike[str]) -> None:
+        """Write the plan as a table that can be edited."""
+        names = [field.name for field in fields(ColumnPlan)]
+        with Path(path).open("w", newline="", encoding="utf-8-sig") as file:
+            writer = csv.writer(file)
+            writer.writerow(names)
+            for line in self.columns:
+                writer.writerow(_as_text(getattr(line, name)) for name in names)
+
+    @classmethod
+    def read_csv(cls, path: str | PathLike[str]) -> Plan:
+        """Read a plan that `write_csv` wrote, perhaps edited."""
+        with Path(path).open(newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.DictReader(file))
+        names = [field.name for field in fields(ColumnPlan)]
+        if not rows or not {"name", "kind"} <= set(rows[0]):
+            raise ValueError(f"{path}: expected a plan with the columns {', '.join(names)}")
+        lines = []
+        for number, row in enumerate(rows, start=2):
+            if row["kind"] not in KINDS:
+                raise ValueError(
+                    f"{path}, line {number}: expected a kind among {', '.join(KINDS)}, got "
+                    f"{row['kind']!r}"
+                )
+            cells = {name: (row.get(name) or "") for name in names}
+            levels, missing = _as_cells(cells.pop("levels")), _as_cells(cells.pop("missing"))
+            lines.append(ColumnPlan(**cells, levels=levels, missing=missing))
+        return cls(tuple(lines))
+
+    def __str__(self) -> str:
+        """The plan as a table of text."""
+        rows = [("column", "kind", "levels", "missing", "becomes")]
+        for alike, members in groupby(self.columns, lambda line: replace(line, name="")):
+            names = [line.name for line in members]
+            if len(names) > _MANY_ALIKE:
+                names = [f"{shortened(names[0], 16)} … {shortened(names[-1], 16)} ({len(names)})"]
+            levels, missing = (_BETWEEN.join(cells) for cells in (alike.levels, alike.missing))
+            becomes = f"{alike.encoding} ({alike.why})" if alike.why else alike.encoding
+            rows += [(name, alike.kind, levels, missing, becomes) for name in names]
+        cells = [[*map(shortened, row[:4]), row[4]] for row in rows]
+        widths = [*(max(len(row[j]) for row in cells) for j in range(4)), 0]
+        return "\n".join(
+            "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+            for row in cells
+        )
+
+
+def shortened(text: str, most: int = 48) -> str:
+    """A text of at most so many characters, without its middle: options end a question."""
+    text = " ".join(text.split())
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[1 - most // 2 :]}"
+
+
+def _as_text(value: str | tuple[str, ...]) -> str:
+    if isinstance(value, str):
+        return value
+    odd = any("|" in cell or cell != cell.strip() or cell.startswith("[") for cell in value)
+    return json.dumps(value, ensure_ascii=False) if odd else _BETWEEN.join(value)
+
+
+def _as_cells(text: str) -> tuple[str, ...]:
+    if text.startswith("["):
+        return tuple(map(str, json.loads(text)))
+    return tuple(cell.strip() for cell in text.split("|")) if text.strip() else ()
