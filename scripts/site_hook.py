@@ -18,6 +18,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 import boolweave
+from boolweave.parameters import parameters_of
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -155,6 +156,24 @@ def filled(entry: Any) -> list[Any]:
 
 # Code of up to this many characters is kept on one line.
 SHORT = 26
+
+
+# Where a page has the table of the parameters of a class.
+PARAMETERS = re.compile(r"<!-- parameters of (\w+) -->")
+
+
+def table_of_parameters(match: re.Match[str]) -> str:
+    """The parameters of a class as they are declared, in a table."""
+    lines = ["| parameter | values | default | what it is |", "|---|---|---|---|"]
+    for each in parameters_of(getattr(boolweave, match[1])).values():
+        cells = f"`{each.name}`", f"`{each.values}`", f"`{each.default_in_words}`", each.sentence
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(lines)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Fill in the tables of parameters."""
+    return PARAMETERS.sub(table_of_parameters, markdown)
 
 
 # The line of a page of the API that says where to import a name from, and its heading.

@@ -5,7 +5,6 @@ import json
 import re
 import shlex
 import sys
-import typing
 import warnings
 from dataclasses import fields
 
@@ -18,12 +17,11 @@ import boolweave
 from boolweave import BooleanMatrixFactorization, Channel
 from boolweave.cli.common import warnings_as_lines
 from boolweave.cli.options import (
-    Fitting,
+    FIT_OPTIONS,
     ReadingOptions,
     Writing,
     as_options,
     grouped,
-    number_or_word,
 )
 from boolweave.report.page import render_report
 
@@ -189,26 +187,26 @@ def test_parameters_of_readers_are_options_on_the_command_line(message, said):
 
 
 def test_options_of_a_fit_are_parameters_of_the_estimator():
-    defaults = BooleanMatrixFactorization().get_params()
+    assert set(FIT_OPTIONS.parameters) == set(BooleanMatrixFactorization().get_params())
+    options = FIT_OPTIONS.options()
+    names = {name for name, parameter in FIT_OPTIONS.parameters.items() if parameter.options}
+    assert set(FIT_OPTIONS.parameters) - names == {"absent", "verbose"}  # commands have their own
     # `--zeros` is an option for words in cells, so the parameter `zeros` has an option of its own.
-    parameter_of = {field.name: field.name for field in fields(Fitting)} | {
-        "zero_treatment": "zeros"
-    }
-    assert set(parameter_of.values()) < set(defaults)
-    assert Fitting(zero_treatment="exact").parameters()["zeros"] == "exact"
-    assert Fitting().parameters() == {"n_components": "auto", "random_state": 0, "n_jobs": -1}
-    for name, hint in typing.get_type_hints(Fitting).items():
-        for word in (w for part in typing.get_args(hint) for w in typing.get_args(part)):
-            given = {"n_components": 2, parameter_of[name]: word}
-            BooleanMatrixFactorization(**given)._validate_params()
+    assert set(options) == names - {"zeros"} | {"zero_treatment"}
+    assert FIT_OPTIONS.given({"zero_treatment": "exact"}) == {"zeros": "exact"}
+    unset = {name: option.default for name, option in options.items()}
+    assert FIT_OPTIONS.given(unset) == {"random_state": 0, "n_jobs": -1}
+    for name in names:
+        for word in FIT_OPTIONS.parameters[name].words:
+            BooleanMatrixFactorization(**{"n_components": 2, name: word})._validate_params()
 
 
 def test_numbers_and_words():
-    given = Fitting(n_components="3", noise="0.1", row_prior="learn", n_init="auto", max_iter=5)
+    given = {"n_components": "3", "noise": "0.1", "row_prior": "learn", "n_init": "auto"}
     expected = {"n_components": 3, "noise": 0.1, "row_prior": "learn", "n_init": "auto"}
-    assert given.parameters() == {**expected, "max_iter": 5, "random_state": 0, "n_jobs": -1}
+    assert FIT_OPTIONS.given({**given, "max_iter": 5}) == {**expected, "max_iter": 5}
     with pytest.raises(ValueError, match="--n-init: expected a whole number or auto"):
-        number_or_word("n_init", "1.5")
+        FIT_OPTIONS.given({"n_init": "1.5"})
 
 
 def test_groups_become_options_and_come_back():

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import boolweave
+from boolweave.distributed import DaskBooleanMatrixFactorization
+from boolweave.parameters import parameters_of
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "boolweave"
 MOST_LINES = 800
@@ -73,6 +77,39 @@ def test_types_are_named(room):
     lines = sum(len(text.splitlines()) for text in files)
     found = sum(len(re.findall(r"\bAny\b", text)) for text in files)
     assert 1000 * found < MOST_ANY * lines, f"{found} times Any in {lines} lines"
+
+
+ESTIMATORS = (
+    boolweave.BooleanMatrixFactorization,
+    boolweave.BooleanCompletion,
+    DaskBooleanMatrixFactorization,
+)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__)
+def test_parameters_are_declared_once(estimator):
+    """Names, checks, docstring and options come from the declarations, and nothing is said twice.
+
+    A text that stands on a page or in another module would be one more to change.
+    """
+    declared = parameters_of(estimator)
+    assert set(declared) == set(estimator().get_params()) == set(estimator._parameter_constraints)
+    (section,) = re.findall(r"Parameters\n-+\n(.*?)\n\n\w+\n--", estimator.__doc__, re.DOTALL)
+    assert re.findall(r"^(\w+) :", section, re.MULTILINE) == list(declared)
+    rooms = ("estimator", "completion", "distributed", "cli")
+    places = [path for room in rooms for path in (PACKAGE / room).rglob("*.py")]
+    places += [ROOT / "README.md", *ROOT.glob("docs/*.md")]
+    pages = {name_of(path): joined(path.read_text("utf-8")) for path in places}
+    for name, parameter in declared.items():
+        assert parameter.sentence in " ".join(section.split()), name
+        first = parameter.short.partition(".")[0]
+        if len(first.split()) > 4:
+            assert [page for page, text in pages.items() if first in text] == [], name
+
+
+def joined(text):
+    """A text without its breaks into lines and parts."""
+    return " ".join(re.sub(r"""['"]\n\s*f?['"]""", "", text).split())
 
 
 def compiled(tree):

@@ -17,6 +17,7 @@ from boolweave.cli.options import (
     Fitting,
     ReadingOptions,
     as_options,
+    option_of,
 )
 from boolweave.cli.output import print_message
 from boolweave.cli.process import (
@@ -266,18 +267,19 @@ def check_factor_options(
     On a single machine, `objective` is the default where no option sets it.
     """
     from boolweave.estimator import BooleanMatrixFactorization
-    from boolweave.estimator.parameters import with_objective
+    from boolweave.estimator.parameters import check_values, with_objective
 
     defaults = BooleanMatrixFactorization().get_params(deep=False)
-    chosen = with_objective(how.parameters(), defaults, objective)
+    chosen = with_objective(how, defaults, objective)
     if where.is_used:
-        chosen["objective"] = how.objective or "posterior"
-    with parameters_as_options():
-        BooleanMatrixFactorization(**chosen)._validate_params()
-    if how.max_memory is not None:
+        chosen["objective"] = how.get("objective", "posterior")
+    estimator = BooleanMatrixFactorization(**chosen)
+    check_values(estimator, option_of)
+    estimator._validate_params()
+    if "max_memory" in how:
         from boolweave.fit.memory import in_bytes
 
-        in_bytes(how.max_memory)
+        in_bytes(how["max_memory"])
     return chosen
 
 
@@ -292,37 +294,10 @@ def zeros_of(chosen: dict[str, Any], where: Cluster = HERE) -> Zeros:
 def check_completion_options(how: Fitting, more: Completing) -> None:
     """Check the parameters of a completion before a file is read."""
     from boolweave.completion import BooleanCompletion
+    from boolweave.estimator.parameters import check_values
     from boolweave.functions import without_defaults
 
-    with parameters_as_options():
-        chosen = without_defaults(how.parameters())
-        BooleanCompletion(**chosen, **more.parameters())._validate_params()
-
-
-@contextmanager
-def parameters_as_options() -> Iterator[None]:
-    """Turn an error about a parameter of an estimator into one about an option."""
-    try:
-        yield
-    except ValueError as error:
-        found = re.match(
-            r"The '(\w+)' parameter of \w+ must be (.*)\. Got (.*) instead\.", str(error)
-        )
-        if found is None:
-            raise
-        name, expected, got = found.groups()
-        option = {"random_state": "seed"}.get(name, name).replace("_", "-")
-        for before, after in (
-            ("an int in the range", "a whole number in"),
-            ("a float in the range", "a number in"),
-            ("a str among", "one of"),
-            (" or None", ""),
-        ):
-            expected = expected.replace(before, after)
-        expected = re.sub(r"(, |^)an instance of '[\w.]+'", "", expected)
-        expected = re.sub(r"one of \{('\w+')\}", r"\1", expected)
-        expected = re.sub(r",? (?:or )?('\w+')$", r" or \1", expected)
-        raise ValueError(f"--{option}: expected {expected}, got {got}") from None
+    check_values(BooleanCompletion(**without_defaults(how), **more), option_of)
 
 
 def fit_factors(
@@ -339,7 +314,7 @@ def fit_factors(
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.estimator.parameters import with_objective
 
-    chosen = how.parameters() | {"verbose": 0 if quiet else 1}
+    chosen = how | {"verbose": 0 if quiet else 1}
     with client_of(where, quiet) as client, warnings_as_lines(quiet):
         if client is None:
             defaults = BooleanMatrixFactorization().get_params(deep=False)
@@ -361,7 +336,7 @@ def fit_completion(
     from boolweave.completion import BooleanCompletion
     from boolweave.functions import without_defaults
 
-    chosen = without_defaults(how.parameters()) | more.parameters() | {"verbose": 0 if quiet else 1}
+    chosen = without_defaults(how) | more | {"verbose": 0 if quiet else 1}
     with client_of(where, quiet) as client, warnings_as_lines(quiet):
         model = BooleanCompletion(client=client, **chosen).fit(observations.to_local())
     model.client = None  # the cluster is not needed any more

@@ -12,7 +12,7 @@ import inspect
 import re
 import traceback
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,6 +20,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from boolweave.cli.process import INTERRUPTED, catch_interruptions, ignore_output
+from boolweave.parameters import (
+    LARGEST_SEED,
+    CompletionParameters,
+    FactorizationParameters,
+    Parameter,
+    parameters_of,
+)
 
 if TYPE_CHECKING:
     from boolweave.data.cells import CellWords
@@ -43,15 +50,6 @@ ModelFile = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no messages.")]
-Jobs = Annotated[
-    int, typer.Option("--jobs", "--n-jobs", "-j", help="Number of threads; -1 uses all cores.")
-]
-LARGEST_SEED = 2**32 - 1  # as in scikit-learn
-Seed = Annotated[
-    int,
-    typer.Option("--seed", "--random-state", min=0, max=LARGEST_SEED, help="Random seed."),
-]
-
 NounsOption = Annotated[
     str | None,
     typer.Option(
@@ -81,40 +79,9 @@ def _option(panel: str, help: str, *names: str, default: object = None, **more: 
 
 
 _read = functools.partial(_option, "How the input is read")
-_fit = functools.partial(_option, "How the factors are found")
-_complete = functools.partial(_option, "How missing entries are filled in")
+FIT_PANEL = "How the factors are found"
 _where = functools.partial(_option, "Where the computation runs")
 _write = functools.partial(_option, "Output")
-
-
-# Values of --zero-treatment, which is the parameter `zeros` of estimators.
-TREATMENTS = ("auto", "exact", "collective")
-
-
-def as_options(message: str) -> str:
-    """Return a message with the parameters that it names in backticks turned into options."""
-
-    def option(found: re.Match[str]) -> str:
-        verb, name, value = found.groups()
-        words = [option_of(name, value), *([value.replace(" ", "")] if value else [])]
-        if value == "False":
-            words = [f"--no-{name}"]
-        return " ".join([*(["use"] if verb else []), *words])
-
-    groups = ReadingOptions, Fitting, Completing
-    fields = [field.name for group in groups for field in dataclasses.fields(group)]
-    names = "|".join([*fields, "times"])
-    return re.sub(rf'(pass )?`({names})(?:="?\[?([\w.,+ -]+)\]?"?)?`', option, message)
-
-
-def option_of(parameter: str, value: str | None = None) -> str:
-    """Return the option that sets a parameter, to a value if one is given.
-
-    Readers and estimators have a parameter `zeros` each. The option of readers has that name.
-    """
-    if parameter == "zeros" and value in TREATMENTS:
-        parameter = "zero_treatment"
-    return f"--{parameter.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
@@ -207,127 +174,127 @@ def _words(text: str | None) -> list[str] | None:
 
 
 @dataclass(frozen=True)
-class Completing:
-    """Parameters that only a completion has."""
+class ParameterGroup:
+    """Parameters of an estimator as options: those that are given keep their names in Python."""
 
-    n_layers: str | None = _complete(
-        "Number of Boolean layers.", "--layers", "--n-layers", metavar="N|auto",
-        show_default="auto",
-    )  # fmt: skip
-    n_directions: str | None = _complete(
-        "Number of real-valued directions in which rows and columns differ.", "--directions",
-        "--n-directions", metavar="N|auto", show_default="auto",
-    )  # fmt: skip
-    n_members: int | None = _complete(
-        "Number of models whose probabilities are averaged.", "--members", "--n-members",
-        metavar="N", min=1, show_default="16",
-    )  # fmt: skip
+    panel: str
+    parameters: Mapping[str, Parameter]
+    defaults: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters that were given."""
-        return _given(self)
+    def options(self) -> dict[str, inspect.Parameter]:
+        """The options, by the names that typer uses."""
+        made = {}
+        for name, parameter in self.parameters.items():
+            if not parameter.options:
+                continue
+            default = self.defaults.get(name)
+            kind: Any = _type_of(parameter)
+            made[_name_of(parameter)] = inspect.Parameter(
+                _name_of(parameter), inspect.Parameter.KEYWORD_ONLY, default=default,
+                annotation=Annotated[kind | None, typer_option(parameter, self.panel)],
+            )  # fmt: skip
+        return made
 
-
-@dataclass(frozen=True)
-class Fitting:
-    """Parameters of the estimator, under their names in Python except for `zero_treatment`."""
-
-    n_components: str = _fit(
-        "Number of factors.", "--n-components", "-k", metavar="K|auto", default="auto"
-    )
-    objective: Literal["errors", "posterior"] | None = _fit(
-        "errors: fewest wrong entries, to describe observed entries; posterior: probabilities, to "
-        "predict unobserved ones."
-    )
-    false_one_weight: float | None = _fit(
-        "With --objective errors: the cost of a false one relative to a missed one; inf allows no "
-        "false ones.",
-        metavar="W|inf",
-    )
-    bound: bool | None = _fit(
-        "With --objective errors: whether to compute a lower bound of the errors, which takes up "
-        "to two seconds.",
-        "--bound/--no-bound", show_default="bound",
-    )  # fmt: skip
-    product: Literal["or", "xor"] | None = _fit("How the factors are combined.")
-    method: Literal["auto", "max-sum", "sum-product", "paper"] | None = _fit(
-        "The message-passing algorithm. This option and the other options of message passing "
-        "imply --objective posterior."
-    )
-    noise: str | None = _fit("Probability that an observed entry is flipped.", metavar="P|learn")
-    row_prior: str | None = _fit("Prior probability that a row has a factor.", metavar="P|learn")
-    column_prior: str | None = _fit(
-        "Prior probability that a column has a factor.", metavar="P|learn"
-    )
-    damping: float | None = _fit("Weight of the new message in each update.")
-    max_iter: int | None = _fit("Maximum number of iterations per start.")
-    tol: float | None = _fit("Convergence tolerance of the messages.")
-    n_init: str | None = _fit("Number of random starts.", metavar="N|auto")
-    messages: Literal["auto", "uint8", "float32"] | None = _fit("How messages are stored.")
-    decimation: float | None = _fit("Fraction of the factor entries that is fixed in each round.")
-    zero_treatment: Literal["auto", "exact", "collective"] | None = _fit(
-        "For sparse input in which absent entries are zeros. exact: treat each zero separately; "
-        "collective: treat all zeros of a row at once, for large matrices; auto: choose by size.",
-        "--zero-treatment",
-    )
-    checkpoint: str | None = _fit(
-        "Where a long run saves its state, so that it can continue after a crash.",
-        metavar="DIRECTORY",
-    )
-    max_memory: str | None = _fit(
-        "Memory limit of a run, for example 2GiB; messages that exceed it are kept in files.",
-        metavar="SIZE",
-    )
-    max_time: float | None = _fit(
-        "Time limit in seconds, after which the best answer so far is written."
-    )
-    random_state: int = _fit(
-        "Random seed.", "--seed", "--random-state", default=0, min=0, max=LARGEST_SEED
-    )
-    n_jobs: int = _fit(
-        "Number of threads; -1 uses all cores.", "--jobs", "--n-jobs", "-j", default=-1
-    )
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the estimator; those not given keep their defaults."""
-        given = _given(self)
-        if self.zero_treatment is not None:
-            given["zeros"] = given.pop("zero_treatment")
-        return given
+    def given(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters whose options were given, with numbers converted from text."""
+        found = {}
+        for name, parameter in self.parameters.items():
+            value = options.get(_name_of(parameter)) if parameter.options else None
+            if isinstance(value, str) and parameter.number and parameter.words:
+                value = number_or_word(name, value, parameter.number, parameter.words)
+            if value is not None:
+                found[name] = value
+        return found
 
 
-# Parameters that take a number, or a word instead.
-NUMBER_OR_WORD: dict[str, tuple[type[int] | type[float], str]] = {
-    "n_components": (int, "auto"),
-    "n_layers": (int, "auto"),
-    "n_directions": (int, "auto"),
-    "noise": (float, "learn"),
-    "row_prior": (float, "learn"),
-    "column_prior": (float, "learn"),
-    "n_init": (int, "auto"),
-    "prevalence": (float, "learn"),
+def typer_option(parameter: Parameter, panel: str | None = None) -> Any:
+    """The option of a parameter, as typer describes it."""
+    default, metavar, limits = parameter.default, parameter.metavar, parameter.range
+    shown = str(default)
+    if default is None or parameter.name == "objective":  # the default depends on the command
+        shown = ""
+    elif default is True:
+        shown = parameter.name
+    seeds = limits is not None and limits.high == LARGEST_SEED
+    return typer.Option(
+        *parameter.options,
+        help=re.sub('["`]', "", as_options(parameter.sentence)),
+        rich_help_panel=panel,
+        metavar="|".join([metavar, *parameter.words]) if metavar else None,
+        show_default=shown or True,
+        min=0 if seeds else None,
+        max=LARGEST_SEED if seeds else None,
+    )
+
+
+def _name_of(parameter: Parameter) -> str:
+    """The name of an option for typer, in which it is an argument of a function."""
+    return parameter.main_option[2:].replace("-", "_")
+
+
+def _type_of(parameter: Parameter) -> Any:
+    """The type of an option for typer; a number or a word is a text."""
+    if parameter.words:
+        return str if parameter.number else Literal[parameter.words]
+    return next((kind for kind in (str, bool, parameter.number) if kind in parameter.kinds), str)
+
+
+_OF_FACTORS = parameters_of(FactorizationParameters)
+_OF_COMPLETIONS = {
+    name: parameter
+    for name, parameter in parameters_of(CompletionParameters).items()
+    if name not in _OF_FACTORS
 }
+FIT_OPTIONS = ParameterGroup(FIT_PANEL, _OF_FACTORS, {"random_state": 0, "n_jobs": -1})
+COMPLETION_OPTIONS = ParameterGroup("How missing entries are filled in", _OF_COMPLETIONS)
+Fitting = Annotated[dict[str, Any], FIT_OPTIONS]
+Completing = Annotated[dict[str, Any], COMPLETION_OPTIONS]
+
+# Values of --zero-treatment, which is the parameter `zeros` of estimators.
+TREATMENTS = _OF_FACTORS["zeros"].words
 
 
-def _given(group: Completing | Fitting) -> dict[str, Any]:
-    """Return the options that were given, with numbers converted from text."""
-    given = {name: value for name, value in vars(group).items() if value is not None}
-    return {
-        name: number_or_word(name, value) if name in NUMBER_OR_WORD else value
-        for name, value in given.items()
-    }
+def as_options(message: str) -> str:
+    """Return a message with the parameters that it names in backticks turned into options."""
+
+    def option(found: re.Match[str]) -> str:
+        verb, name, value = found.groups()
+        words = [option_of(name, value), *([value.replace(" ", "")] if value else [])]
+        if value == "False":
+            words = [f"--no-{name}"]
+        return " ".join([*(["use"] if verb else []), *words])
+
+    fields = [field.name for field in dataclasses.fields(ReadingOptions)]
+    names = "|".join([*fields, *_OF_FACTORS, *_OF_COMPLETIONS, "times"])
+    return re.sub(rf'(pass )?`({names})(?:="?\[?([\w.,+ -]+)\]?"?)?`', option, message)
 
 
-def number_or_word(name: str, text: str) -> float | str:
-    """Convert the text of one of the parameters in `NUMBER_OR_WORD`."""
-    kind, word = NUMBER_OR_WORD[name]
-    if text == word:
+def option_of(parameter: str, value: str | None = None) -> str:
+    """Return the option that sets a parameter, to a value if one is given.
+
+    Readers and estimators have a parameter `zeros` each. The option of readers has that name.
+    """
+    if parameter == "zeros" and value in TREATMENTS:
+        return _OF_FACTORS["zeros"].main_option
+    return f"--{parameter.replace('_', '-')}"
+
+
+Jobs = Annotated[int, typer_option(_OF_FACTORS["n_jobs"])]
+Seed = Annotated[int, typer_option(_OF_FACTORS["random_state"])]
+
+
+def number_or_word(
+    name: str, text: str, kind: type[int] | type[float], words: tuple[str, ...]
+) -> float | str:
+    """Convert the text of a parameter that takes a number, or one of some words instead."""
+    if text in words:
         return text
     try:
         return kind(text)
     except ValueError:
-        option, what = name.replace("_", "-"), "a whole number" if kind is int else "a number"
-        raise ValueError(f"--{option}: expected {what} or {word}, got {text!r}") from None
+        expected = " or ".join(["a whole number" if kind is int else "a number", *words])
+        option = name.replace("_", "-")
+        raise ValueError(f"--{option}: expected {expected}, got {text!r}") from None
 
 
 @dataclass(frozen=True)
@@ -355,7 +322,8 @@ class Keeping:
         "Save the model to this file (.npz), for predict and other commands."
     )
     report: Path | None = _write("Write a report to this file (.html).")
-    hold_out: float = _fit(
+    hold_out: float = _option(
+        FIT_PANEL,
         "Fraction of the entries to hold out, to test the probabilities.",
         default=0.0, min=0.0, max=0.9,
     )  # fmt: skip
@@ -389,10 +357,12 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     each paragraph of the help are joined, so that typer fits them to the width of the terminal.
     """
     options: dict[str, inspect.Parameter] = {}
-    groups: dict[str, type] = {}
+    groups: dict[str, Any] = {}
     for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
         group = parameter.annotation
-        if isinstance(group, type) and dataclasses.is_dataclass(group):
+        if isinstance(getattr(group, "__metadata__", (None,))[0], ParameterGroup):
+            [group] = group.__metadata__
+        if isinstance(group, ParameterGroup) or dataclasses.is_dataclass(group):
             groups[name] = group
             options |= _options_of(group)
         else:
@@ -403,7 +373,9 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     def run(**given: object) -> None:
         debug = given.pop("debug")
         for name, group in groups.items():
-            given[name] = group(**{field: given.pop(field) for field in _options_of(group)})
+            values = {field: given.pop(field) for field in _options_of(group)}
+            of_estimator = isinstance(group, ParameterGroup)
+            given[name] = group.given(values) if of_estimator else group(**values)
         catch_interruptions()
         try:
             command(**given)
@@ -424,7 +396,9 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _options_of(group: type) -> dict[str, inspect.Parameter]:
+def _options_of(group: Any) -> dict[str, inspect.Parameter]:
+    if isinstance(group, ParameterGroup):
+        return group.options()
     hints = typing.get_type_hints(group)
     return {
         field.name: inspect.Parameter(

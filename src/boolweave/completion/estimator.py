@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from boolweave import cautions, plot
@@ -30,9 +28,10 @@ from boolweave.data.labels import name_of, pairs
 from boolweave.data.observations import Observations
 from boolweave.data.splits import Entries
 from boolweave.estimator.factorization import check_input
-from boolweave.estimator.parameters import AtLeast
+from boolweave.estimator.parameters import declared
 from boolweave.metrics import accuracy
 from boolweave.model.odds import sigmoid
+from boolweave.parameters import CompletionParameters
 from boolweave.recommend import RecommenderMixin, Words
 from boolweave.runtime.run import Run
 from boolweave.runtime.types import Doubles
@@ -47,7 +46,13 @@ FIT_PARAMETERS = ("ratings", "sample_weight", "row_features", "column_features")
 PARTS = 5
 
 
-class BooleanCompletion(RecommenderMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+@declared
+class BooleanCompletion(
+    CompletionParameters,
+    RecommenderMixin,
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     """Probabilities of the unobserved entries of a 0/1 table.
 
     Every row and every column has an offset; rows have positions, and columns slopes, along a few
@@ -55,29 +60,6 @@ class BooleanCompletion(RecommenderMixin, TransformerMixin, BaseEstimator):  # t
     down. Offsets and directions may depend on which entries were observed. Held-out entries decide
     how many of each are used, and whether the plain Boolean model of `BooleanMatrixFactorization`
     is better. The best models are blended and averaged over members.
-
-    Parameters
-    ----------
-    n_components : int or "auto", default="auto"
-        Number of Boolean factors of a layer, and of the plain Boolean model.
-    n_layers : int or "auto", default="auto"
-        Number of Boolean layers; 0 means none.
-    n_directions : int or "auto", default="auto"
-        Number of real-valued directions; 0 means none.
-    n_members : int, default=16
-        Number of fits that are averaged.
-    absent : {"missing", "zero"}, default="missing"
-        How to treat the entries that a sparse matrix does not store.
-    n_jobs : int, optional
-        Number of threads; −1 uses all cores. The answer does not depend on it.
-    random_state : int, RandomState or None
-        Random seed of the held-out entries and of all draws.
-    verbose : int, default=0
-        With 1, progress is shown on a terminal.
-    max_time : float, optional
-        Time limit in seconds, after which the fit ends with its result so far.
-    client : dask.distributed.Client, optional
-        A client whose cluster runs trials and members.
 
     Attributes
     ----------
@@ -110,45 +92,7 @@ class BooleanCompletion(RecommenderMixin, TransformerMixin, BaseEstimator):  # t
     array([0, 1], dtype=uint8)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [AtLeast(1), StrOptions({"auto"})],
-        "n_layers": [AtLeast(0), StrOptions({"auto"})],
-        "n_directions": [AtLeast(0), StrOptions({"auto"})],
-        "n_members": [AtLeast(1)],
-        "absent": [StrOptions({"zero", "missing"})],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "max_time": [Interval(Real, 0, None, closed="neither"), None],
-        "client": [HasMethods(["submit", "scatter", "cancel"]), None],
-    }
-
     _frame: Frame | None = None
-
-    def __init__(
-        self,
-        n_components: int | Literal["auto"] = "auto",
-        n_layers: int | Literal["auto"] = "auto",
-        n_members: int = 16,
-        *,
-        n_directions: int | Literal["auto"] = "auto",
-        absent: Literal["missing", "zero"] = "missing",
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        max_time: float | None = None,
-        client: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_layers = n_layers
-        self.n_members = n_members
-        self.n_directions = n_directions
-        self.absent = absent
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.max_time = max_time
-        self.client = client
 
     # ------------------------------------------------------------ fitting
 

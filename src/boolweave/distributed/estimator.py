@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,10 @@ from boolweave.distributed.entries import RemoteEntries, is_dask_array, observed
 from boolweave.engine.result import Kind, Result
 from boolweave.estimator import BooleanMatrixFactorization
 from boolweave.estimator.factorization import check_input
+from boolweave.estimator.parameters import declared
 from boolweave.fit.rank import RankSelection
 from boolweave.fit.stages import BackendFactory
+from boolweave.parameters import ClusterParameters
 from boolweave.runtime.checkpoint import Checkpoint
 from boolweave.runtime.cluster import Watch
 from boolweave.runtime.extras import need
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-@dataclass(eq=False, repr=False)
-class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
+@declared
+class DaskBooleanMatrixFactorization(BooleanMatrixFactorization, ClusterParameters):
     """`BooleanMatrixFactorization` on the workers of a Dask client.
 
     Each worker keeps blocks of rows and their messages and runs the same code as a thread; the
@@ -51,13 +53,6 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
     differs from entry to entry, which needs floats, is only possible on one machine. `max_memory`
     is the limit of each worker.
 
-    Parameters
-    ----------
-    n_components : int or "auto", default="auto"
-        Number of factors.
-    client : distributed.Client, optional
-        The Dask client; by default, the current one.
-
     Examples
     --------
     This uses the local machine; use `Client("tcp://scheduler:8786")` for another cluster.
@@ -70,9 +65,6 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
     >>> model.components_.shape
     (2, 20)
     """
-
-    _: KW_ONLY
-    client: Client | None = None
 
     def _validate_params(self) -> None:
         super()._validate_params()

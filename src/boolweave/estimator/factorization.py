@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from boolweave import cautions, plot, recommend, saving
 from boolweave.data.frames import Frame, is_matrix, like
 from boolweave.data.labels import check_order, name_of, pairs
-from boolweave.data.observations import Absent, Observations
+from boolweave.data.observations import Observations
 from boolweave.data.observed import ObservedEntries
 from boolweave.data.ones import SparseObservations
 from boolweave.data.splits import Entries
@@ -26,12 +26,11 @@ from boolweave.engine.prediction import FoldIn
 from boolweave.engine.result import Ending, Kind, Result, numbered
 from boolweave.estimator import fewest_errors
 from boolweave.estimator.parameters import (
-    CONSTRAINTS,
-    Constraints,
     bytes_allowed,
     check_fit_parameters,
     check_method,
     check_objective,
+    declared,
     implicit_zeros,
     most_useful,
     settings_of,
@@ -42,9 +41,10 @@ from boolweave.fit.stages import BackendFactory
 from boolweave.metrics import accuracy
 from boolweave.model.channel import Channel
 from boolweave.model.odds import sigmoid
-from boolweave.model.products import Product, boolean_product
+from boolweave.model.products import boolean_product
+from boolweave.parameters import FactorizationParameters
 from boolweave.recommend import Explanation, FactorExplainer
-from boolweave.runtime.checkpoint import Checkpoint, Recorder, WholeNumber
+from boolweave.runtime.checkpoint import Recorder, WholeNumber
 from boolweave.runtime.run import Run
 from boolweave.runtime.types import Floats
 from boolweave.search.result import FoldInOfFewestErrors
@@ -61,19 +61,12 @@ def _view(name: str) -> Any:
     return property(attrgetter(f"result_.{name}"))
 
 
-class FittedFactorization(recommend.RecommenderMixin, TransformerMixin, BaseEstimator):
+class FittedFactorization(
+    FactorizationParameters, recommend.RecommenderMixin, TransformerMixin, BaseEstimator
+):  # type: ignore[misc]
     """The methods and attributes of a factorization that need its result."""
 
     result_: Result
-    absent: Absent
-    damping: float
-    n_jobs: int | None
-    max_memory: int | str | None
-    false_one_weight: float
-    zeros: Literal["auto", "exact", "collective"]
-    objective: Literal["posterior", "errors"]
-    product: Product
-    noise: float | Channel | Literal["learn"] | None
     _frame: Frame | None = None
 
     # ------------------------------------------------------------ views on the result
@@ -351,95 +344,12 @@ class FittedFactorization(recommend.RecommenderMixin, TransformerMixin, BaseEsti
         return tags
 
 
-@dataclass(eq=False, repr=False)
+@declared
 class BooleanMatrixFactorization(FittedFactorization):
     """Boolean matrix factorization and completion by message passing.
 
     The estimator finds matrices X (M, K) and Y (K, N) of zeros and ones whose Boolean product
     explains a noisy matrix of which only some entries may be observed.
-
-    Parameters
-    ----------
-    n_components : int or "auto", default="auto"
-        Number of factors K, which may exceed both sides of the matrix. "auto" chooses it by
-        description length; if that hardly differs from the length without factors and over 5% of
-        the entries are missing, by held-out entries.
-    product : {"or", "xor"}, default="or"
-        How the K terms of an entry are combined.
-    method : {"auto", "max-sum", "sum-product", "paper"}, default="auto"
-        "auto" runs short max-sum starts and finishes the best of them by sum-product with a learned
-        channel and learned priors. "max-sum" finds the most probable factors with the messages of
-        Ravanbakhsh, Póczos and Greiner (2016), in sweeps, with small integers, and keeps the best
-        iterate. "sum-product" computes marginals from a random start. "paper" is the algorithm of
-        that paper as it is printed, and nothing else: one run with six arrays of floats, of which
-        the last iterate is the result. It needs a number of factors and is slower.
-    noise : float, Channel or "learn", optional
-        Probability that an entry is flipped, or a whole `Channel`. The default is "learn", or 0.1
-        with method="max-sum" and "paper".
-    row_prior, column_prior : float, array or "learn", optional
-        P(x = 1) and P(y = 1), numbers or arrays that broadcast to (M, K) and (K, N); with 0 and 1
-        an entry is known. The default is "learn", or 0.5 with method="max-sum" and
-        "paper".
-    absent : {"zero", "missing"}, default="zero"
-        How to treat the entries that a sparse matrix does not store.
-    damping : float, default=0.4
-        Weight of the new message in each update, in (0, 1].
-    max_iter : int, default=200
-        Maximum number of iterations of one run.
-    tol : float, default=1e-3
-        Convergence tolerance. A run ends when no message changes by more than this in an iteration:
-        in max-sum relative to its bound |L|, in sum-product in log-odds. With method="paper", the
-        change is that of the messages to rows, in log-odds.
-    n_init : int or "auto", default="auto"
-        Number of random starts; the one with the highest log-posterior is kept. "auto" means 1 with
-        method="max-sum" and "paper" (which allows no more) and with collective `zeros`, otherwise
-        at most 6, and fewer if they agree.
-        With objective="errors", it is the number of independent searches; "auto" means until three
-        of them find the lowest error, and without `max_time` at most 8.
-    messages : {"auto", "uint8", "float32"}, default="auto"
-        How messages are stored: in 8 bits (max-sum) and 16 bits (sum-product), or as floats. "auto"
-        means "uint8" if the channel is the same for every entry and not nearly certain; if
-        `n_components` is given, max-sum that runs to the end does the last 30% of its iterations
-        with floats, provided that these take at most 300 MB.
-    n_jobs : int, optional
-        Number of threads; −1 uses all cores. The result does not depend on it.
-    random_state : int, RandomState or None
-        Random seed of the starts. The rank that "auto" finds does not depend on it.
-    verbose : int, default=0
-        Whether to show progress on standard error.
-    checkpoint : path or Checkpoint, optional
-        A directory in which a long run saves its state every two minutes, so that it can continue
-        after a crash. A `fit` of the same data with the same parameters continues from there, with
-        the same result. When it is finished, the directory is empty again.
-    max_memory : int or str, optional
-        Memory limit of a fit in addition to its input, in bytes or as text such as "2GiB". Messages
-        that exceed it are kept in files in the directory for temporary files (TMPDIR) and loaded
-        block by block. The result is the same.
-    decimation : float, optional
-        With sum-product: fix this fraction of the undecided entries of X and Y, those with the
-        strongest beliefs, continue to iterate, and repeat this until all entries are decided. This
-        breaks ties between equally good solutions.
-    max_time : float, optional
-        Time limit in seconds, after which the run ends with its best answer so far. The time to
-        compile code, when the package is first used on a machine, does not count.
-    objective : {"posterior", "errors"}, default="posterior"
-        "posterior" finds the most probable factors and their probabilities, to predict unobserved
-        entries. "errors" finds the factors whose product has the fewest wrong entries, to describe
-        observed ones. It is a search that does not use `method`, `noise`, `row_prior`,
-        `column_prior`, `damping`, `max_iter`, `tol`, `messages`, `decimation` and `zeros`.
-    false_one_weight : float, default=1.0
-        With objective="errors": the cost of a false one (the product is 1, a zero was observed)
-        relative to a missed one (the product is 0, a one was observed); infinity allows no false
-        ones.
-    bound : bool, default=True
-        With objective="errors": whether to compute `error_bound_`, which takes up to two seconds,
-        on a small table more than the search. If False, it is 0.
-    zeros : {"auto", "exact", "collective"}, default="auto"
-        How observed zeros are treated if absent entries of a sparse matrix are zeros. With "exact",
-        each zero has messages of its own. With "collective", all zeros of a row are treated at
-        once, so that time and memory are proportional to the number of ones; this needs the OR
-        product and one channel for all entries. "auto" means "collective" for a sparse matrix of at
-        least 50 million cells of which at most a tenth are ones.
 
     Attributes
     ----------
@@ -507,33 +417,6 @@ class BooleanMatrixFactorization(FittedFactorization):
     >>> model.predict([1, 3], [1, 3])
     array([1, 1], dtype=uint8)
     """
-
-    _parameter_constraints: ClassVar[Constraints] = CONSTRAINTS
-
-    n_components: int | Literal["auto"] = "auto"
-    _: KW_ONLY
-    product: Literal["or", "xor"] = "or"
-    method: Literal["auto", "max-sum", "sum-product", "paper"] = "auto"
-    noise: float | Channel | Literal["learn"] | None = None
-    row_prior: ArrayLike | Literal["learn"] | None = None
-    column_prior: ArrayLike | Literal["learn"] | None = None
-    absent: Literal["zero", "missing"] = "zero"
-    damping: float = 0.4
-    max_iter: int = 200
-    tol: float = 1e-3
-    n_init: int | Literal["auto"] = "auto"
-    messages: Literal["auto", "uint8", "float32"] = "auto"
-    n_jobs: int | None = None
-    random_state: int | np.random.RandomState | None = None
-    verbose: int = 0
-    checkpoint: str | Path | Checkpoint | None = None
-    max_memory: int | str | None = None
-    decimation: float | None = None
-    max_time: float | None = None
-    objective: Literal["posterior", "errors"] = "posterior"
-    false_one_weight: float = 1.0
-    bound: bool = True
-    zeros: Literal["auto", "exact", "collective"] = "auto"
 
     # ------------------------------------------------------------ fitting
 

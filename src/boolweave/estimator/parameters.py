@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, make_constraint
 
 from boolweave.data.convert import is_sparse
 from boolweave.data.ones import keeps_zeros_implicit
@@ -16,15 +16,16 @@ from boolweave.fit.backends import backends_for
 from boolweave.fit.settings import PAPER_FLIP, PAPER_PRIOR, Settings
 from boolweave.model.channel import Channel
 from boolweave.model.model import differ_by_factor
+from boolweave.parameters import FactorizationParameters, Parameter, documented, parameters_of
 from boolweave.runtime.checks import LARGEST, is_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from boolweave.data.observed import ObservedEntries
     from boolweave.estimator.factorization import BooleanMatrixFactorization, FittedFactorization
 
-Constraints: TypeAlias = dict[str, list[Any]]
+Estimator = TypeVar("Estimator")
 
 
 class AtLeast(Interval):  # type: ignore[misc]
@@ -41,40 +42,50 @@ class AtLeast(Interval):  # type: ignore[misc]
         return is_whole(val) and super().is_satisfied_by(val)
 
 
-_PRIOR = [Interval(Real, 0, 1, closed="both"), "array-like", StrOptions({"learn"}), None]
+# What is checked of the kinds of values that are not numbers or words.
+OF_KINDS: dict[str, list[Any]] = {
+    "bool": ["boolean"], "str": [str], "NoneType": [None], "Path": [os.PathLike], "Checkpoint": [],
+    "ArrayLike": ["array-like"], "Channel": [Channel], "RandomState": ["random_state"],
+    "Client": [HasMethods(["submit", "scatter", "cancel"])],
+}  # fmt: skip
 
-CONSTRAINTS: Constraints = {
-    "n_components": [AtLeast(1), StrOptions({"auto"})],
-    "product": [StrOptions({"or", "xor"})],
-    "method": [StrOptions({"auto", "max-sum", "sum-product", "paper"})],
-    "noise": [Interval(Real, 0, 1, closed="both"), Channel, StrOptions({"learn"}), None],
-    "row_prior": _PRIOR,
-    "column_prior": _PRIOR,
-    "absent": [StrOptions({"zero", "missing"})],
-    "damping": [Interval(Real, 0, 1, closed="right")],
-    "max_iter": [AtLeast(1)],
-    "tol": [Interval(Real, 0, None, closed="left")],
-    "n_init": [AtLeast(1), StrOptions({"auto"})],
-    "messages": [StrOptions({"auto", "uint8", "float32"})],
-    "n_jobs": [Integral, None],
-    "random_state": ["random_state"],
-    "verbose": ["verbose"],
-    "checkpoint": [str, os.PathLike, None],
-    "max_memory": [Interval(Real, 1, None, closed="left"), str, None],
-    "decimation": [Interval(Real, 0, 1, closed="right"), None],
-    "max_time": [Interval(Real, 0, None, closed="neither"), None],
-    "objective": [StrOptions({"posterior", "errors"})],
-    "false_one_weight": [Interval(Real, 0, None, closed="right")],  # infinity included
-    "bound": ["boolean"],
-    "zeros": [StrOptions({"auto", "exact", "collective"})],
-}
+
+def constraints_of(parameter: Parameter) -> list[Any]:
+    """The values of a parameter, in the form of scikit-learn's checks."""
+    found: list[Any] = [StrOptions(set(parameter.words))] if parameter.words else []
+    kinds, limits = [kind.__name__ for kind in parameter.kinds], parameter.range
+    if limits is not None and "float" in kinds:
+        found.append(Interval(Real, limits.low, limits.high, closed=limits.closed))
+    elif "int" in kinds and "RandomState" not in kinds:  # whose check includes seeds
+        found.append(Integral if limits is None else AtLeast(limits.low))
+    return [*found, *(check for kind in kinds for check in OF_KINDS.get(kind, ()))]
+
+
+def declared(estimator: type[Estimator]) -> type[Estimator]:
+    """Give an estimator the checks of its parameters, and their section of the docstring."""
+    parameters = parameters_of(estimator)
+    checks = {name: constraints_of(parameter) for name, parameter in parameters.items()}
+    estimator._parameter_constraints = checks  # type: ignore[attr-defined]
+    if estimator.__doc__ is not None:  # python -OO has none
+        estimator.__doc__ = documented(estimator.__doc__, estimator)
+    return estimator
+
+
+def check_values(estimator: Any, name_of: Callable[[str], str]) -> None:
+    """Raise ValueError if a parameter, which `name_of` renames, does not have a valid value."""
+    for name, parameter in parameters_of(type(estimator)).items():
+        value = getattr(estimator, name)
+        checks = map(make_constraint, estimator._parameter_constraints[name])
+        if not any(check.is_satisfied_by(value) for check in checks):
+            raise ValueError(f"{name_of(name)}: expected {parameter.expected}, got {value!r}")
+
 
 # Parameters of message passing, which the search for the fewest errors does not use.
-POSTERIOR_ONLY = (
-    "method", "noise", "row_prior", "column_prior", "damping", "max_iter", "tol", "messages",
-    "decimation", "zeros",
-)  # fmt: skip
-
+POSTERIOR_ONLY = [
+    name
+    for name, parameter in parameters_of(FactorizationParameters).items()
+    if parameter.only == "posterior"
+]
 
 # What the default None of these parameters means, written out.
 MEANING_OF_NONE = {"noise": "learn", "row_prior": "learn", "column_prior": "learn"}
@@ -260,6 +271,6 @@ def most_useful(settings: Settings, shape: tuple[int, int]) -> int:
     return max(1, min(settings.n_components, *shape))
 
 
-def bytes_allowed(max_memory: int | str | None) -> int | None:
+def bytes_allowed(max_memory: float | str | None) -> int | None:
     """The parameter `max_memory` in bytes."""
     return None if max_memory is None else memory.in_bytes(max_memory)

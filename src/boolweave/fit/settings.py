@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
 from boolweave.model.products import Product
+from boolweave.parameters import FactorizationParameters
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -27,9 +28,9 @@ class Settings:
     noise: Channel | Literal["learn"] = "learn"
     row_prior: ArrayLike | Literal["learn"] = "learn"
     column_prior: ArrayLike | Literal["learn"] = "learn"
-    damping: float = 0.4
-    max_iter: int = 200
-    tol: float = 1e-3
+    damping: float = FactorizationParameters.damping
+    max_iter: int = FactorizationParameters.max_iter
+    tol: float = FactorizationParameters.tol
     n_init: int = 1
     n_jobs: int | None = None
     decimation: float | None = None

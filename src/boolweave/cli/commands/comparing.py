@@ -135,8 +135,7 @@ def compare(
     methods = list(METHODS) if only is None else [name.strip() for name in only.split(",")]
     if unknown := [name for name in methods if name not in METHODS]:
         raise ValueError(f"--only: expected names among {', '.join(METHODS)}, got {unknown[0]!r}")
-    given = fitting.parameters()
-    if {"method", "checkpoint"} & set(given):
+    if {"method", "checkpoint"} & set(fitting):
         raise ValueError("compare runs every method: leave out --method and --checkpoint")
     check_factor_options(fitting, "posterior")
     _check_split(split, times, folds, per_row)
@@ -156,7 +155,7 @@ def compare(
             splits=splits,
             top=top,
             on_fold=on_fold,
-            **given,
+            **fitting,
         )
     if found.interrupted:
         done = f"{len(found.folds)} of {len(methods)} methods"

@@ -113,9 +113,9 @@ def factorize(
     chosen = check_factor_options(fitting, "errors", where)
     zeros = "exact" if keeping.hold_out else zeros_of(chosen, where)
     contents = read_input(
-        source, reading, writing.quiet, max_memory=fitting.max_memory, zeros=zeros
+        source, reading, writing.quiet, max_memory=fitting.get("max_memory"), zeros=zeros
     )
-    absent, seed = reading.absent or "zero", fitting.random_state
+    absent, seed = reading.absent or "zero", fitting["random_state"]
     fit = partial(fit_factors, how=fitting, quiet=writing.quiet, where=where, objective="errors")
 
     def write(facts: FitFacts) -> None:
@@ -197,12 +197,12 @@ def complete(
         filling.check_nothing_written(writing, keeping)
     fit = _completing_with(fitting, completing, writing.quiet, where)
     contents = read_input(
-        source, reading, writing.quiet, "missing", fitting.max_memory, keep=fill == "values"
+        source, reading, writing.quiet, "missing", fitting.get("max_memory"), keep=fill == "values"
     )
     seen = contents.observations.to_local()
     if fill != "none":
-        filling.check_size(seen, kind, fill, fitting.max_memory)
-    absent, seed = reading.absent or "missing", fitting.random_state
+        filling.check_size(seen, kind, fill, fitting.get("max_memory"))
+    absent, seed = reading.absent or "missing", fitting["random_state"]
 
     def write(facts: FitFacts) -> None:
         model = facts.model
@@ -242,10 +242,9 @@ def _completing_with(
     """Choose what `complete` fits: factors if an option that only they have is given."""
     from boolweave.functions import only_in_factorization
 
-    given, of_completion = fitting.parameters(), completing.parameters()
-    of_factors = only_in_factorization(given)
-    if of_factors and of_completion:
-        names = [option_of(name, given.get(name)) for name in (of_factors[0], min(of_completion))]
+    of_factors = only_in_factorization(fitting)
+    if of_factors and completing:
+        names = [option_of(name, fitting.get(name)) for name in (of_factors[0], min(completing))]
         raise ValueError(
             f"{names[0]} is an option of a Boolean factorization, which has no option {names[1]}: "
             "leave one of them out"
@@ -384,7 +383,7 @@ def rank(
         )
     zeros = "exact" if criterion == "heldout" else zeros_of(chosen)
     contents = read_input(source, reading, writing.quiet, zeros=zeros)
-    del chosen["n_components"]
+    chosen.pop("n_components", None)
     ranks = None if max_rank is None else range(1, max_rank + 1)
     with warnings_as_lines(writing.quiet):
         found = select_rank(contents.observations, ranks, criterion, **chosen)
@@ -463,16 +462,13 @@ def explore(
 
     Example: boolweave explore votes.csv
     """
-    from dataclasses import replace
-
     need("jinja2", "a report")
-    if fitting.checkpoint is not None:
+    if "checkpoint" in fitting:
         raise ValueError("explore fits repeatedly: leave out --checkpoint")
-    max_time = DEFAULT_MAX_TIME if fitting.max_time is None else fitting.max_time
-    fitting = replace(fitting, max_time=max_time)
+    fitting.setdefault("max_time", DEFAULT_MAX_TIME)
     chosen = check_factor_options(fitting, "errors")
     contents = read_input(
-        source, reading, quiet, max_memory=fitting.max_memory, zeros=zeros_of(chosen)
+        source, reading, quiet, max_memory=fitting.get("max_memory"), zeros=zeros_of(chosen)
     )
     seen = contents.observations
     first = fit_factors(seen, fitting, quiet, HERE, "errors")
@@ -485,7 +481,7 @@ def explore(
     from boolweave.report.serving import Explorer, Server
 
     title = Path(contents.name).name
-    server = Server(Explorer(first, fit, max_time, title), port)
+    server = Server(Explorer(first, fit, fitting["max_time"], title), port)
     typer.echo(server.url)
     print_message("press Ctrl-C to stop the server", quiet)
     if browser:

@@ -1,0 +1,411 @@
+"""The parameters of the estimators, each declared once: name, values, default, option and text.
+
+Signatures, checks, options of commands, docstrings and tables of the documentation come from these
+declarations. Neither NumPy nor scikit-learn is loaded here, so that the help of commands is quick.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import typing
+from dataclasses import KW_ONLY, dataclass, field, fields
+from inspect import cleandoc
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from numpy.random import RandomState
+    from numpy.typing import ArrayLike
+
+    from boolweave.model.channel import Channel
+    from boolweave.runtime.checkpoint import Checkpoint
+    from distributed import Client
+else:  # only the names, for those who read declarations and do not need the things themselves
+    ArrayLike, Channel, Checkpoint, Client, RandomState = (
+        type(name, (), {})
+        for name in ("ArrayLike", "Channel", "Checkpoint", "Client", "RandomState")
+    )
+
+LARGEST_SEED = 2**32 - 1  # as in scikit-learn
+
+# What docstrings call kinds of values that have other names in Python.
+IN_WORDS = {"ArrayLike": "array", "Path": "path", "Client": "distributed.Client"}
+
+
+@dataclass(frozen=True)
+class Range:
+    """An interval of numbers; without `high`, there is no upper limit."""
+
+    low: int
+    high: int | None = None
+    closed: Literal["both", "left", "right", "neither"] = "left"
+
+    def __str__(self) -> str:
+        opening = "[" if self.closed in ("left", "both") else "("
+        closing = "]" if self.closed in ("right", "both") else ")"
+        high = "inf" if self.high is None else float(self.high)
+        return f"{opening}{float(self.low)}, {high}{closing}"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter as it was declared.
+
+    Attributes
+    ----------
+    kinds : tuple of types
+        The types of its values; those that would have to be loaded are only named.
+    words : tuple of str
+        Words that it may be as well.
+    short, more : str
+        Sentences for tables and the command line, and further sentences for docstrings.
+    range : Range or None
+        The interval of its numbers.
+    only : "posterior", "errors" or None
+        The only objective with which it has an effect.
+    option : tuple of str or None
+        The names of its option; None stands for the name in Python, and an empty tuple for no
+        option.
+    metavar : str or None
+        What stands for its number or its text in the help.
+    """
+
+    name: str
+    default: Any
+    kinds: tuple[type, ...]
+    words: tuple[str, ...]
+    short: str
+    more: str = ""
+    range: Range | None = None
+    only: Literal["posterior", "errors"] | None = None
+    option: tuple[str, ...] | None = None
+    metavar: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The short text, with the objective to which it applies."""
+        given = 'With `objective="errors"`: ' if self.only == "errors" else ""
+        return given + (self.short[0].lower() if given else self.short[0]) + self.short[1:]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """All names of its option."""
+        return (f"--{self.name.replace('_', '-')}",) if self.option is None else self.option
+
+    @property
+    def main_option(self) -> str:
+        """The name of its option in messages: that in Python if there is such an option."""
+        plain = f"--{self.name.replace('_', '-')}"
+        return plain if plain in self.options else self.options[0].partition("/")[0]
+
+    @property
+    def number(self) -> type[int] | type[float] | None:
+        """The type of its numbers, if it may be a number."""
+        return float if float in self.kinds else int if int in self.kinds else None
+
+    @property
+    def expected(self) -> str:
+        """The numbers and the words that it may be, for messages."""
+        numbers = {int: ["a whole number"], float: ["a number"], None: []}[self.number]
+        if numbers and self.range is not None:
+            whole = f"[{self.range.low}, 2^63)"
+            numbers[0] += f" in {whole if self.number is int else self.range}"
+        return " or ".join([*numbers, *map(repr, self.words)])
+
+    @property
+    def values(self) -> str:
+        """Its values as docstrings write them."""
+        words = [f'"{word}"' for word in self.words]
+        names = [IN_WORDS.get(kind.__name__, kind.__name__) for kind in self.kinds]
+        names = [name for name in names if name != "NoneType"]
+        if "path" in names:
+            names.remove("str")
+        if not names:
+            return f"{{{', '.join(words)}}}"
+        *others, last = [*names, *words]
+        return f"{', '.join(others)} or {last}" if others else last
+
+    @property
+    def default_in_words(self) -> str:
+        """Its default as Python writes it."""
+        return f'"{self.default}"' if isinstance(self.default, str) else repr(self.default)
+
+    @property
+    def docstring(self) -> str:
+        """Its lines in a docstring."""
+        ending = "optional" if self.default is None else f"default={self.default_in_words}"
+        text = textwrap.fill(f"{self.sentence} {self.more}", 92, break_on_hyphens=False)
+        return f"{self.name} : {self.values}, {ending}\n{textwrap.indent(text, '    ')}"
+
+
+def parameter(default: object, short: str, more: str = "", **facts: Any) -> Any:
+    """Declare a parameter; the other arguments are those of `Parameter`."""
+    return field(default=default, metadata={"short": short, "more": more, **facts})
+
+
+def parameters_of(estimator: type) -> dict[str, Parameter]:
+    """The declared parameters of a class, those of its own declaration first."""
+    declarations = [base for base in estimator.__mro__ if base.__module__ == __name__]
+    hints: dict[str, Any] = {}
+    for base in declarations:
+        named = typing.get_type_hints(base)
+        hints |= {name: named[name] for name in base.__annotations__ if name not in ("_", *hints)}
+    declared = {each.name: each for each in fields(estimator)}
+    found = {}
+    for name, hint in hints.items():
+        parts = (hint,) if typing.get_origin(hint) is Literal else typing.get_args(hint) or (hint,)
+        words = tuple(word for part in parts for word in typing.get_args(part))
+        kinds = tuple(part for part in parts if not typing.get_args(part))
+        found[name] = Parameter(
+            name, declared[name].default, kinds, words, **declared[name].metadata
+        )
+    return found
+
+
+def documented(docstring: str, estimator: type) -> str:
+    """A docstring with the parameters of a class before its first section."""
+    texts = "\n".join(each.docstring for each in parameters_of(estimator).values())
+    before, heading, after = re.split(r"\n(\w+\n---+\n)", cleandoc(docstring), maxsplit=1)
+    return f"{before}\nParameters\n----------\n{texts}\n\n{heading}{after}"
+
+
+# ---------------------------------------------------------------- declarations
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CommonParameters:
+    """Parameters that all estimators have."""
+
+    max_time: float | None = parameter(
+        None,
+        "Time limit in seconds, after which the fit ends with its best answer so far.",
+        "The time to compile code, when the package is first used on a machine, does not count.",
+        range=Range(0, closed="neither"),
+    )
+    n_jobs: int | None = parameter(
+        None,
+        "Number of threads; -1 uses all cores.",
+        "The result does not depend on it.",
+        option=("--jobs", "--n-jobs", "-j"),
+    )
+    random_state: int | RandomState | None = parameter(
+        None, "Random seed.", range=Range(0, LARGEST_SEED), option=("--seed", "--random-state")
+    )
+    verbose: int | bool = parameter(
+        0, "Whether to show progress on standard error.", range=Range(0), option=()
+    )
+
+
+@dataclass(eq=False, repr=False)
+class FactorizationParameters(CommonParameters):
+    """The parameters of `BooleanMatrixFactorization`."""
+
+    n_components: int | Literal["auto"] = parameter(
+        "auto",
+        'Number of factors; "auto" chooses it by description length.',
+        "If that hardly differs from the length without factors and over 5% of the entries are "
+        "missing, held-out entries choose. The choice does not depend on `random_state`. The "
+        "number may exceed both sides of the matrix.",
+        range=Range(1),
+        option=("--n-components", "-k"),
+        metavar="K",
+    )
+    _: KW_ONLY
+    objective: Literal["posterior", "errors"] = parameter(
+        "posterior",
+        '"errors": fewest wrong entries, to describe observed entries; "posterior": probabilities, '
+        "to predict unobserved ones. `factorize` uses the former unless a parameter of message "
+        "passing, such as `method`, is given.",
+        '"errors" is a search that does not use `method`, `noise`, `row_prior`, `column_prior`, '
+        "`damping`, `max_iter`, `tol`, `messages`, `decimation` and `zeros`.",
+    )
+    false_one_weight: float = parameter(
+        1.0,
+        "The cost of a false one relative to a missed one; infinity (inf) allows no false ones.",
+        "A one is false if the product is 1 and a zero was observed, and missed if the product is "
+        "0 and a one was observed.",
+        range=Range(0, closed="right"),
+        only="errors",
+        metavar="W|inf",
+    )
+    bound: bool = parameter(
+        True,
+        "Whether to compute a lower bound of the errors, which takes up to two seconds.",
+        "On a small table, that is more than the search takes. If False, `error_bound_` is 0.",
+        only="errors",
+        option=("--bound/--no-bound",),
+    )
+    product: Literal["or", "xor"] = parameter("or", "How the factors are combined.")
+    method: Literal["auto", "max-sum", "sum-product", "paper"] = parameter(
+        "auto",
+        "The message-passing algorithm.",
+        '"auto" runs short max-sum starts and finishes the best of them by sum-product with a '
+        'learned channel and learned priors. "max-sum" finds the most probable factors with the '
+        "messages of Ravanbakhsh, Póczos and Greiner (2016), in sweeps, with small integers, and "
+        'keeps the best iterate. "sum-product" computes marginals from a random start. "paper" is '
+        "the algorithm of that paper as it is printed, and nothing else: one run with six arrays "
+        "of floats, of which the last iterate is the result. It needs a number of factors and is "
+        "slower.",
+        only="posterior",
+    )
+    noise: float | Channel | Literal["learn"] | None = parameter(
+        None,
+        "Probability that an observed entry is flipped; by default, it is learned, but 0.1 with "
+        '`method="max-sum"` and "paper".',
+        "A `Channel` may have different probabilities for zeros and ones, and for each entry.",
+        range=Range(0, 1, "both"),
+        only="posterior",
+        metavar="P",
+    )
+    row_prior: float | ArrayLike | Literal["learn"] | None = parameter(
+        None,
+        "Prior probability that a row has a factor, P(x = 1); by default, it is learned, but 0.5 "
+        'with `method="max-sum"` and "paper".',
+        "An array broadcasts to (M, K). With 0 and 1, an entry of X is known.",
+        range=Range(0, 1, "both"),
+        only="posterior",
+        metavar="P",
+    )
+    column_prior: float | ArrayLike | Literal["learn"] | None = parameter(
+        None,
+        "Prior probability that a column has a factor, P(y = 1); by default, it is learned, but "
+        '0.5 with `method="max-sum"` and "paper".',
+        "An array broadcasts to (K, N). With 0 and 1, an entry of Y is known.",
+        range=Range(0, 1, "both"),
+        only="posterior",
+        metavar="P",
+    )
+    damping: float = parameter(
+        0.4,
+        "Weight of the new message in each update.",
+        range=Range(0, 1, "right"),
+        only="posterior",
+    )
+    max_iter: int = parameter(
+        200, "Maximum number of iterations per start.", range=Range(1), only="posterior"
+    )
+    tol: float = parameter(
+        1e-3,
+        "Convergence tolerance of the messages.",
+        "A run ends when no message changes by more than this in an iteration: in max-sum relative "
+        'to its bound |L|, in sum-product in log-odds. With `method="paper"`, the change is that '
+        "of the messages to rows, in log-odds.",
+        range=Range(0),
+        only="posterior",
+    )
+    n_init: int | Literal["auto"] = parameter(
+        "auto",
+        "Number of random starts, of which the best is kept.",
+        '"auto" means 1 with `method="max-sum"` and "paper" (which allows no more) and with '
+        "collective `zeros`, otherwise at most 6, and fewer if they agree. With "
+        '`objective="errors"`, it is the number of independent searches; "auto" means until three '
+        "of them find the lowest error, and without `max_time` at most 8.",
+        range=Range(1),
+        metavar="N",
+    )
+    messages: Literal["auto", "uint8", "float32"] = parameter(
+        "auto",
+        "How messages are stored: in small integers or as floats.",
+        '"uint8" has 8 bits in max-sum and 16 bits in sum-product. "auto" means "uint8" if the '
+        "channel is the same for every entry and not nearly certain; if `n_components` is given, "
+        "max-sum that runs to the end does the last 30% of its iterations with floats, provided "
+        "that these take at most 300 MB.",
+        only="posterior",
+    )
+    decimation: float | None = parameter(
+        None,
+        "Fraction of the undecided factor entries that is fixed in each round, until all are "
+        "decided.",
+        "With sum-product: the entries of X and Y with the strongest beliefs are fixed, and the "
+        "iterations continue. This breaks ties between equally good solutions.",
+        range=Range(0, 1, "right"),
+        only="posterior",
+    )
+    zeros: Literal["auto", "exact", "collective"] = parameter(
+        "auto",
+        'For sparse input in which absent entries are zeros. "exact": treat each zero separately; '
+        '"collective": treat all zeros of a row at once, for large matrices; "auto": choose by '
+        "size.",
+        'With "exact", each zero has messages of its own. With "collective", time and memory are '
+        "proportional to the number of ones; this needs the OR product and one channel for all "
+        'entries. "auto" means "collective" for a sparse matrix of at least 50 million cells of '
+        "which at most a tenth are ones.",
+        only="posterior",
+        option=("--zero-treatment",),
+    )
+    absent: Literal["zero", "missing"] = parameter(
+        "zero", "How to treat the entries that a sparse matrix does not store.", option=()
+    )
+    checkpoint: str | Path | Checkpoint | None = parameter(
+        None,
+        "A directory in which a long run saves its state, so that it can continue after a crash.",
+        "It does so every two minutes. A `fit` of the same data with the same parameters continues "
+        "from there, with the same result. When it is finished, the directory is empty again.",
+        metavar="DIRECTORY",
+    )
+    max_memory: float | str | None = parameter(
+        None,
+        "Memory limit of a fit in addition to its input, for example 2GiB; messages that exceed it "
+        "are kept in files.",
+        "A number is one of bytes. The files are in the directory for temporary files (TMPDIR) and "
+        "are loaded block by block. The result is the same.",
+        range=Range(1),
+        metavar="SIZE",
+    )
+
+
+@dataclass(eq=False, repr=False)
+class ClusterParameters(FactorizationParameters):
+    """The parameters of `DaskBooleanMatrixFactorization`."""
+
+    _: KW_ONLY
+    client: Client | None = parameter(
+        None, "The Dask client; by default, the current one.", option=()
+    )
+
+
+@dataclass(eq=False, repr=False)
+class CompletionParameters(CommonParameters):
+    """The parameters of `BooleanCompletion`."""
+
+    n_components: int | Literal["auto"] = parameter(
+        "auto",
+        "Number of Boolean factors of a layer, and of the plain Boolean model.",
+        "By default, layers have 4, and also 8 from 10,000 entries on; in the plain model, they "
+        "are chosen by description length.",
+        range=Range(1),
+    )
+    n_layers: int | Literal["auto"] = parameter(
+        "auto",
+        "Number of Boolean layers; 0 means none.",
+        "By default, it is the best number up to 6, or up to 3 with fewer than 10,000 entries; "
+        "several strengths are tried.",
+        range=Range(0),
+        option=("--layers", "--n-layers"),
+        metavar="N",
+    )
+    n_members: int = parameter(
+        16,
+        "Number of models whose probabilities are averaged.",
+        "More members make the probabilities a little more stable, and take longer.",
+        range=Range(1),
+        option=("--members", "--n-members"),
+        metavar="N",
+    )
+    _: KW_ONLY
+    n_directions: int | Literal["auto"] = parameter(
+        "auto",
+        "Number of real-valued directions in which rows and columns differ; 0 means none.",
+        "By default, it is the best of 0, 2 and 8, and of 16 if 8 are better than fewer; with or "
+        "without the pattern of entries.",
+        range=Range(0),
+        option=("--directions", "--n-directions"),
+        metavar="N",
+    )
+    absent: Literal["zero", "missing"] = parameter(
+        "missing", "How to treat the entries that a sparse matrix does not store.", option=()
+    )
+    client: Client | None = parameter(
+        None, "A Dask client whose cluster runs trials and members.", option=()
+    )
