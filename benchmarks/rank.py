@@ -127,7 +127,7 @@ def main() -> None:
         how = {"objective": "posterior"}
         answers = [factorize(seen, random_state=seed, **how) for seed in range(chosen.seeds)]
         found = " ".join(str(answer.model.n_components) for answer in answers)
-        shortest = select_rank(seen, random_state=0).scores.min()
+        shortest = select_rank(seen, random_state=0, **how).scores.min()
         answer = min(description_length(answer) for answer in answers)
         shape = f"{seen.shape[0]}×{seen.shape[1]}"
         print(

@@ -30,7 +30,9 @@ print(planted.observations)
 # the entries that they get wrong. A further factor pays if it saves more errors than it costs.
 
 # %%
-by_length = select_rank(planted.observations, ranks=range(2, 7), random_state=0)
+by_length = select_rank(
+    planted.observations, ranks=range(2, 7), objective="posterior", random_state=0
+)
 print(by_length)
 # >  rank           bits
 # >     2       4272.055
@@ -38,11 +40,12 @@ print(by_length)
 # >     4       2437.285  <- best
 # >     5       2449.874
 # >     6       2462.463
+# > 4 factors; 4 to 6 are nearly as good
 
 # %% [markdown]
 # The description is shortest with four factors, which is the number that we planted. This is also
 # what happens if no number is given: `BooleanMatrixFactorization()` chooses by description
-# length.
+# length. The last line says how clear the choice is.
 #
 # ## The best prediction
 #
@@ -81,19 +84,17 @@ plt.show()
 #
 # ## A table without a known answer
 #
-# The third way is for factors with the fewest wrong entries. `objective="errors"` gives the whole
-# curve of errors against the number of factors. The table is the zoo: animals and their traits.
+# The third way is for factors with the fewest wrong entries. `select_rank` without options gives
+# the whole curve of errors against the number of factors. The table is the zoo: animals and their traits.
 
 # %%
 zoo = load_zoo().observations
-curve = select_rank(zoo, objective="errors")
+curve = select_rank(zoo)
 print(curve)
-near = [int(k) for k, bits in zip(curve.ranks, curve.scores) if bits < 1.013 * curve.scores.min()]
-print(f"within 1.3% of the shortest description: {near[0]} to {near[-1]} factors")
 # >  rank           bits     missed false ones       cost  (less is better)
 # >     1        1350.44        314         70        384  ##############################
 # >     2       1237.914        158         97        255  ####################
-# >     3       1108.983        129         49        178  ##############
+# >     3       1108.983        129         49        178  ##############  <- elbow
 # >     4       1099.863         94         44        138  ###########
 # >     5       1096.427         68         40        108  ########  <- best
 # >     6       1099.604         54         30         84  #######
@@ -102,7 +103,7 @@ print(f"within 1.3% of the shortest description: {near[0]} to {near[-1]} factors
 # >     9       1107.015         14         22         36  ###
 # >    10       1117.687         16          8         24  ##
 # >    11        1128.36          7          9         16  #
-# > within 1.3% of the shortest description: 3 to 9 factors
+# > 5 factors; 3 to 10 are nearly as good; the curve bends at 3
 
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
@@ -127,7 +128,8 @@ plt.show()
 # - If factors lie behind the table, the description length and the held-out entries show their
 #   number as a corner of the curve.
 # - If there is no corner, take the fewest factors that are good enough for your purpose.
-# - `n_components="auto"` takes the number with the shortest description.
+# - `n_components="auto"` takes the number with the shortest description, and
+#   `n_components="few"` the elbow of the curve.
 #
 # ## What to read next
 #

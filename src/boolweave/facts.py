@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from boolweave.covering.result import Cover
     from boolweave.estimator import BooleanMatrixFactorization
 
+# A factor was found again if at least this fraction of the searches found it.
+AGAIN = 0.5
+
 HeldOut = tuple[Integers, Integers, Bits]  # rows, columns and values of held-out entries
 
 
@@ -115,6 +118,32 @@ class FactorFacts(FitFacts):
         full = (self.model.row_log_odds_ > 0).any(0) & self.model.components_.any(1)
         return self.n_components - int(full.sum())
 
+    @cached_property
+    def flags(self) -> list[list[str]]:
+        """What is to be said against each factor: a single column or row, or not found again."""
+        model = self.model
+        flags: list[list[str]] = []
+        for k in range(self.n_components):
+            n_rows = np.count_nonzero(model.row_log_odds_[:, k] > 0)
+            n_columns = np.count_nonzero(model.column_log_odds_[k] > 0)
+            own = []
+            if n_columns == 1 and n_rows:
+                own.append("a single column")
+            elif n_rows == 1 and n_columns:
+                own.append("a single row")
+            if not self.is_single_search and not self.came_back[k]:
+                own.append("did not come back in most searches")
+            flags.append(own)
+        return flags
+
+    @property
+    def came_back(self) -> list[bool]:
+        """Whether each factor was found again by at least half of the searches, if known."""
+        stability = self.model.factor_stability_
+        if stability is None:
+            return [True] * self.n_components
+        return [bool(share >= AGAIN) for share in stability]
+
     @property
     def missed(self) -> int:
         """Number of observed ones for which a zero is predicted."""
@@ -124,6 +153,16 @@ class FactorFacts(FitFacts):
     def wrong(self) -> int:
         """Number of observed entries that are predicted wrong."""
         return self.missed + self.explained.false_ones
+
+    @property
+    def rank_choice(self) -> str | None:
+        """How clear the choice of the number of factors is; None if the number was given."""
+        selection = self.model.rank_selection_
+        if selection is None:
+            return None
+        if self.model.n_components == "few":
+            return f"few: the curve bends at {selection.elbow}; best: {selection.sentence}"
+        return str(selection.sentence)
 
     @property
     def is_optimal(self) -> bool:
@@ -157,6 +196,7 @@ class FactorFacts(FitFacts):
             "missed": self.missed,
             "n_components": self.n_components,
             "n_empty": self.n_empty,
+            "rank_choice": self.rank_choice,
             "converged": bool(model.converged_),
             "interrupted": bool(model.interrupted_),
             "n_iter": int(model.n_iter_),

@@ -51,8 +51,9 @@ def select_rank(
 ) -> RankSelection:
     """Choose the number of factors by description length or by held-out entries.
 
-    With ``objective="errors"``, one search finds the whole curve of errors against the number of
-    factors: ``costs``, ``missed`` and ``false_ones`` in addition to the description length.
+    The number is the one that `factorize` finds with the same parameters. With objective="errors",
+    the default, one search finds the whole curve of errors against the number of factors:
+    ``costs``, ``missed`` and ``false_ones`` in addition to the description length.
 
     Parameters
     ----------
@@ -62,17 +63,20 @@ def select_rank(
         not been better.
     criterion : {"mdl", "heldout"}
         "mdl" is the description length of factors and errors in bits; "heldout" is the log-loss of
-        held-out entries in four-fold cross-validation.
+        held-out entries in four-fold cross-validation, for objective="posterior".
     sample_weight : array or sparse matrix, optional
         As in `BooleanMatrixFactorization.fit`, with objective="errors".
     **parameters
-        Parameters of `BooleanMatrixFactorization`.
+        Parameters of `BooleanMatrixFactorization`, with another default: as in `factorize`,
+        objective="errors", unless a parameter that only "posterior" has is given, or
+        criterion="heldout".
 
     Returns
     -------
     RankSelection
-        Its attributes are ``ranks``, ``scores`` and ``best``; ``print`` shows the table, and
-        ``plot`` draws it. Ctrl-C ends the search early: the result contains the ranks tried so far,
+        Its attributes are ``ranks``, ``scores`` and ``best``; ``sentence`` says how clear the
+        choice is, and ``elbow`` is where the curve bends. ``print`` shows the table, and ``plot``
+        draws it. Ctrl-C ends the search early: the result contains the ranks tried so far,
         ``interrupted`` is True, and a checkpoint stays where it is. `max_time` does the same,
         except that ``interrupted`` is False and the checkpoint is removed.
 
@@ -87,7 +91,10 @@ def select_rank(
     if criterion not in ("mdl", "heldout"):
         raise ValueError(f'criterion must be "mdl" or "heldout", got {criterion!r}')
     wanted = None if ranks is None else _checked_ranks(ranks)
-    estimator = BooleanMatrixFactorization("auto", **parameters)
+    defaults = BooleanMatrixFactorization().get_params(deep=False)
+    default = "errors" if criterion == "mdl" else "posterior"
+    chosen = with_objective(parameters, defaults, default)
+    estimator = BooleanMatrixFactorization("auto", **chosen)
     check_fit_parameters(estimator, {"sample_weight": sample_weight})
     observations = estimator._checked(X)
     if estimator.objective == "errors":
@@ -158,7 +165,7 @@ def load(path: str | Path) -> BooleanMatrixFactorization | BooleanCompletion:
 
 def factorize(
     X: Any,
-    n_components: int | Literal["auto"] = "auto",
+    n_components: int | Literal["auto", "few"] = "auto",
     *,
     sample_weight: Any = None,
     **parameters: Any,
@@ -168,8 +175,9 @@ def factorize(
     Parameters
     ----------
     X : as in `BooleanMatrixFactorization.fit`, shape (M, N)
-    n_components : int or "auto", default="auto"
-        Number of factors K.
+    n_components : int, "auto" or "few", default="auto"
+        Number of factors K. "auto" is the number that `select_rank` finds, and "few" the elbow of
+        its curve.
     sample_weight : array or sparse matrix, optional
         As in `BooleanMatrixFactorization.fit`.
     **parameters

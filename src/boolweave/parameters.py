@@ -201,11 +201,13 @@ class CommonParameters:
 class FactorizationParameters(CommonParameters):
     """The parameters of `BooleanMatrixFactorization`."""
 
-    n_components: int | Literal["auto"] = parameter(
+    n_components: int | Literal["auto", "few"] = parameter(
         "auto",
-        'Number of factors; "auto" chooses it by description length.',
+        'Number of factors; "auto" chooses it by description length, and "few" takes the elbow of '
+        "the same curve.",
         "If that hardly differs from the length without factors and over 5% of the entries are "
-        "missing, held-out entries choose. The choice does not depend on `random_state`. The "
+        "missing, held-out entries choose. The elbow is a smaller number of factors that brings "
+        "most of what the best number gains. The choice does not depend on `random_state`. The "
         "number may exceed both sides of the matrix.",
         range=Range(1),
         option=("--n-components", "-k"),

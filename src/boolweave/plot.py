@@ -329,8 +329,11 @@ def text_curve(
     title: str,
     what: str,
     mark: str = "best",
+    elbow: int | None = None,
 ) -> list[str]:
     r"""A text chart of values: a bar for each number, starting at the smallest value.
+
+    The best number is marked, and the elbow if it is another one.
 
     Examples
     --------
@@ -350,6 +353,6 @@ def text_curve(
     lines = [f"{what}: {title}"]
     for number, value, figure in zip(numbers.tolist(), values.tolist(), figures, strict=True):
         bar = "#" * round(BAR * (value - low) / ((high - low) or 1.0))
-        marked = f"  <- {mark}" if number == best else ""
+        marked = f"  <- {mark}" if number == best else "  <- elbow" if number == elbow else ""
         lines.append(f"{number:>{width}} {figure:>{space + 2}}  {bar}{marked}".rstrip())
     return lines

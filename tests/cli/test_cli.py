@@ -264,7 +264,7 @@ def test_bad_files_are_one_line_and_nothing_is_written(tmp_path, content, words)
         (["complete", "likes.csv", "-o", "x.docx"], "--format"),
         (["complete", "likes.csv", "-o", "no/such/x.csv"], "no folder"),
         (["complete", "likes.csv", "--format", "npz"], "--output"),
-        (["factorize", "likes.csv", "-k", "many"], "whole number or auto"),
+        (["factorize", "likes.csv", "-k", "many"], "whole number or auto or few"),
         (["factorize", "likes.csv", "-k", "0"], "--n-components: expected a whole number"),
         (["factorize", "none.csv", "--damping", "7"], "--damping: expected a number in"),
         (["complete", "none.csv", "--noise", "7"], "--noise: expected a number in"),

@@ -81,7 +81,8 @@ CALLS = {
     ),
     "select_rank": (
         lambda **given: select_rank(PLANTED, [1, 2], **{**SEED, "n_init": 1, **given}).scores,
-        {**OF_FACTORIZATION, "n_init": 1, "criterion": "mdl", "sample_weight": None},
+        {**OF_FACTORIZATION, "n_init": 1, "criterion": "mdl", "sample_weight": None,
+         "objective": "errors"},
     ),
     "cover": (
         lambda **given: cover(PLANTED, **{**SEED, **given}).Y, inspect.signature(cover).parameters,

@@ -392,7 +392,7 @@ def test_the_curve_is_kept_and_select_rank_shows_the_same(tmp_path):
     with pytest.raises(ValueError, match='use criterion="mdl", or set `objective="posterior"`'):
         select_rank(planted.observations, criterion="heldout", **how)
     with pytest.raises(ValueError, match="`sample_weight` weights errors"):
-        select_rank(planted.observations, sample_weight=np.ones(30))
+        select_rank(planted.observations, sample_weight=np.ones(30), objective="posterior")
 
 
 @pytest.mark.parametrize("n_components", [4, "auto"])

@@ -117,7 +117,9 @@ def test_the_planted_rank_is_found_for_xor():
 @pytest.mark.parametrize("criterion", ["mdl", "heldout"])
 def test_select_rank(criterion):
     planted = make_boolean(80, 80, 3, flip=0.05, random_state=0)
-    selection = select_rank(planted.observations, range(1, 6), criterion, random_state=0)
+    selection = select_rank(
+        planted.observations, range(1, 6), criterion, random_state=0, objective="posterior"
+    )
     assert selection.best == 3
     assert selection.criterion == criterion
     np.testing.assert_array_equal(selection.ranks, [1, 2, 3, 4, 5])
@@ -166,7 +168,7 @@ def test_log_loss_by_rows(weighted):
 
 def test_the_search_goes_up_until_nothing_is_gained():
     planted = make_boolean(60, 60, 2, flip=0.02, random_state=0)
-    selection = select_rank(planted.observations, random_state=0)
+    selection = select_rank(planted.observations, random_state=0, objective="posterior")
     assert selection.best == 2
     np.testing.assert_array_equal(selection.ranks, np.arange(1, 2 + rank.RANKS_BEYOND + 1))
 
@@ -187,7 +189,7 @@ def test_many_small_factors_of_a_sparse_table_are_found():
     Y = random.random((20, 60)) < 0.06
     seen = Observations.from_dense(boolean_product(X, Y) ^ (random.random((300, 60)) < 0.001))
     assert seen.share_of_ones < 0.03
-    selection = select_rank(seen, random_state=0)
+    selection = select_rank(seen, random_state=0, objective="posterior")
     covers = GreConD(20).fit(seen)
     cover = result_of(covers.row_factors_, covers.components_, seen.to_dense())
     assert selection.scores.min() < description_length(cover)
@@ -206,7 +208,7 @@ def test_no_rank_is_worse_than_the_one_below_with_an_empty_factor(monkeypatch):
         return replace(result, row_log_odds=nonsense)
 
     monkeypatch.setattr(rank, "fit", fails_at_three)
-    selection = select_rank(planted.observations, random_state=0)
+    selection = select_rank(planted.observations, random_state=0, objective="posterior")
     scores = dict(zip(selection.ranks.tolist(), selection.scores, strict=True))
     assert scores[3] == pytest.approx(scores[2] + np.log2(51) + np.log2(41))
     assert selection.best == 4  # which begins with the factors of rank 2, and two more
@@ -219,7 +221,7 @@ def test_long_steps_are_filled_in_beside_the_best(monkeypatch):
     )
     monkeypatch.setattr(rank, "MANY_MESSAGES", 1)
     monkeypatch.setattr(rank, "STEP", 2)  # by a half of the rank
-    selection = select_rank(planted.observations, random_state=0)
+    selection = select_rank(planted.observations, random_state=0, objective="posterior")
     assert {selection.best - 1, selection.best, selection.best + 1} <= set(selection.ranks.tolist())
     assert len(selection.ranks) < selection.ranks[-1]  # not all of them
     assert selection.best == 10
@@ -243,7 +245,7 @@ def test_the_answer_warns_and_the_fits_that_judge_ranks_do_not(monkeypatch):
     assert sum(issubclass(w.category, UninformativeWarning) for w in warned) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error", UninformativeWarning)
-        select_rank(planted.observations, [1, 2], random_state=0)
+        select_rank(planted.observations, [1, 2], random_state=0, objective="posterior")
 
 
 def test_the_search_ends_where_memory_does(monkeypatch):
@@ -267,13 +269,16 @@ def test_the_search_ends_where_memory_does(monkeypatch):
 
 def test_ranks_are_tried_once_and_in_order():
     planted = make_boolean(30, 30, 2, random_state=0)
-    selection = select_rank(planted.observations, [3, 1, 3], random_state=0)
+    selection = select_rank(planted.observations, [3, 1, 3], random_state=0, objective="posterior")
     np.testing.assert_array_equal(selection.ranks, [1, 3])
 
 
 def test_a_seed_is_a_seed():
     planted = make_boolean(50, 50, 3, flip=0.1, random_state=0)
-    one, two = (select_rank(planted.observations, [2, 3, 4], random_state=7) for _ in range(2))
+    one, two = (
+        select_rank(planted.observations, [2, 3, 4], random_state=7, objective="posterior")
+        for _ in range(2)
+    )
     np.testing.assert_array_equal(one.scores, two.scores)
 
 
@@ -314,7 +319,7 @@ def test_table(selection):
 
 def test_str(selection):
     lines = str(selection).splitlines()
-    assert len(lines) == 4
+    assert len(lines) == 5
     assert "bits" in lines[0]
     assert lines[2].endswith("<- best")
     assert "312.25" in lines[2]
@@ -345,7 +350,8 @@ def test_errors_are_shown_with_the_ranks(selection, tmp_path):
         "rank": 1, "score": 500.0, "error": 0.0, "best": False, "cost": 60.0, "missed": 40,
         "false_ones": 10,
     }  # fmt: skip
-    first, *lines = str(counted).splitlines()
+    first, *lines, sentence = str(counted).splitlines()
+    assert sentence == counted.sentence
     assert first.split()[:5] == ["rank", "bits", "missed", "false", "ones"]
     assert "cost" in first and "less is better" in first
     assert [line.count("#") for line in lines] == [rank.BAR, rank.BAR // 3, 0]
@@ -465,3 +471,78 @@ def test_held_out_zeros_are_sampled_where_they_are_not_listed(monkeypatch):
     selection, best = search(seen, settings, random, range(1, 5), "heldout")
     assert (selection.best, best) == (3, None)
     assert selection.scores[2] < 0.5 * selection.scores[0]
+
+
+# ---------------------------------------------------------------- how clear a choice is
+
+
+def of_scores(*scores, best, ranks=None, **more):
+    return RankSelection(
+        ranks=np.arange(1, len(scores) + 1) if ranks is None else np.array(ranks),
+        scores=np.array(scores, dtype=float),
+        errors=np.zeros(len(scores)),
+        best=best,
+        criterion="mdl",
+        **more,
+    )
+
+
+@pytest.mark.parametrize(
+    "scores, best, without, elbow",
+    [
+        ([500, 420, 410, 405, 400], 5, 1000.0, 1),  # one factor does most of the work
+        ([900, 500, 480, 470, 460], 5, 1000.0, 2),
+        ([800, 600, 400], 3, 1000.0, 3),  # a straight line has no elbow
+        ([900, 500, 480, 470, 460], 5, np.nan, 2),  # without the score of no factors
+        ([300], 1, 1000.0, 1),
+        ([300], 1, np.nan, 1),
+    ],
+)
+def test_the_elbow_is_farthest_below_the_line(scores, best, without, elbow):
+    assert of_scores(*scores, best=best, without=without).elbow == elbow
+
+
+@pytest.mark.parametrize(
+    "selection, sentence",
+    [
+        (of_scores(900, 400, 600, best=2), "2 factors; no other number that was tried is nearly"),
+        (of_scores(900, 402, 400, 600, best=3), "3 factors; 2 would be nearly as good; the curve"),
+        (of_scores(900, 400, 401, 600, best=2), "2 factors; 3 would be nearly as good"),
+        (of_scores(900, 407, 400, 403, 600, best=3), "3 factors; 2 to 4 are nearly as good"),
+        (of_scores(900, 600, 400, best=3), "3 is the largest number that was tried, so more may"),
+        (of_scores(300, best=1), "1 factor; no other number"),
+    ],
+)
+def test_the_sentence_says_how_clear_the_choice_is(selection, sentence):
+    assert sentence in selection.sentence
+
+
+def test_ranks_that_leave_no_errors_are_not_at_a_limit():
+    costs = {"costs": np.array([9.0, 0.0]), "missed": np.zeros(2), "false_ones": np.zeros(2)}
+    assert not of_scores(900, 400, best=2, **costs).is_at_limit
+    assert of_scores(900, 400, best=2).is_at_limit
+
+
+def test_held_out_entries_allow_one_standard_error():
+    chosen = replace(
+        of_scores(0.5, 0.31, 0.3, 0.305, best=3), criterion="heldout", errors=np.full(4, 0.02)
+    )
+    assert chosen.nearly_as_good == (2, 4)
+    assert replace(chosen, errors=np.full(4, 0.001)).nearly_as_good == (3, 3)
+
+
+@pytest.mark.parametrize("objective", ["errors", "posterior"])
+def test_few_factors_are_the_elbow(objective):
+    zoo = load_zoo().observations
+    how = {"objective": objective, "random_state": 0}
+    curve = select_rank(zoo, **how)
+    model = BooleanMatrixFactorization("few", **how).fit(zoo)
+    assert len(model.components_) == curve.elbow == model.rank_selection_.elbow < curve.best
+    assert model.rank_selection_.best == curve.best
+
+
+def test_one_number_of_factors():
+    zoo = load_zoo().observations
+    assert len(factorize(zoo).Y) == select_rank(zoo).best
+    assert "held-out" not in str(select_rank(zoo))
+    assert select_rank(zoo, [1, 2], "heldout").criterion == "heldout"

@@ -191,7 +191,7 @@ def test_ctrl_c_in_the_rank_command(tmp_path, monkeypatch):
     planted = make_boolean(20, 20, 2, random_state=0).observations.to_dense()
     np.savetxt(table, planted, fmt="%d", delimiter=",")
     ctrl_c_at(monkeypatch, rank, "fit", 3)
-    done = run_here("rank", table, "--json", text=True)
+    done = run_here("rank", table, "--objective", "posterior", "--json", text=True)
     assert done.returncode == 130, done.stderr
     answer = json.loads(done.stdout)
     assert answer["interrupted"]

@@ -47,6 +47,8 @@ def print_summary(facts: FactorFacts | CompletionFacts) -> None:
         empty = f", {facts.n_empty} empty" if facts.n_empty else ""
         words = facts.explained.sentence("observed entries")
         print_message(f"{counted(facts.n_components, 'factor')}{empty}: {words}", False)
+        if facts.rank_choice is not None:
+            print_message(f"number of factors: {facts.rank_choice}", False)
         if facts.model.error_ is not None:
             print_message(_errors_in_words(facts), False)
             if facts.model.factor_stability_ is not None:
@@ -208,10 +210,11 @@ def nouns_of(text: str | None) -> Nouns:
     return Nouns(*names)
 
 
-def factor_sentences(model: BooleanMatrixFactorization, nouns: Nouns) -> Iterator[str]:
+def factor_sentences(facts: FactorFacts, nouns: Nouns) -> Iterator[str]:
     """Describe each factor: its size, how certain it is, and who belongs to it."""
     from boolweave.recommend import members, some_names
 
+    model = facts.model
     K = len(model.components_)
     for k in range(min(K, FACTORS_SHOWN)):
         rows, columns = members(model.result_, k, "row"), members(model.result_, k, "column")
@@ -219,7 +222,8 @@ def factor_sentences(model: BooleanMatrixFactorization, nouns: Nouns) -> Iterato
             yield f"Factor {k + 1} is empty."
             continue
         words = f"Factor {k + 1}: {_count(rows, nouns.rows)} × {_count(columns, nouns.columns)}"
-        yield words + _stability(model, k) + _redundancy(model, k)
+        flags = f" ({'; '.join(facts.flags[k])})" if facts.flags[k] else ""
+        yield words + flags + _stability(model, k) + _redundancy(model, k)
         yield f"  {nouns.rows}: {some_names(rows)}"
         yield f"  {nouns.columns}: {some_names(columns)}"
     if K > FACTORS_SHOWN:

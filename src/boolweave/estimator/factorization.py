@@ -397,11 +397,11 @@ class BooleanMatrixFactorization(FittedFactorization):
     redundancy_ : (K,) array or None
         With objective="errors": the increase of the error if a factor is left out.
     rank_selection_ : RankSelection or None
-        With n_components="auto": the description length of every rank tried, or the log-loss of
-        held-out entries if these chose (its ``criterion`` is then "heldout").
+        With n_components="auto" or "few": the description length of every rank tried, or the
+        log-loss of held-out entries if these chose (its ``criterion`` is then "heldout").
     n_dropped_ : int
-        With n_components="auto": the number of factors that were dropped because they were empty or
-        repeated.
+        With n_components="auto" or "few": the number of factors that were dropped because they were
+        empty or repeated.
     observations_ : Observations
         The data to which the model was fitted.
     provenance_ : dict
@@ -477,8 +477,9 @@ class BooleanMatrixFactorization(FittedFactorization):
             self._recording(observations, settings, first_seed) as (recorder, random),
             self._surroundings(recorder, learn.most_iterations(settings)) as run,
         ):
-            if self.n_components == "auto":
-                selection, best = rank.choose(observations, settings, random, run, backends)
+            if isinstance(self.n_components, str):
+                few = self.n_components == "few"
+                selection, best = rank.choose(observations, settings, random, run, backends, few)
                 result, n_dropped = rank.drop_useless(best)
             else:
                 useful = replace(settings, n_components=most_useful(settings, observations.shape))

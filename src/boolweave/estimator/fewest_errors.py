@@ -53,9 +53,10 @@ def fit(
         if job.table.false_weight < false_weight:  # so large that a false one never pays
             false_weight = np.inf
         seed = int(random.integers(2**31))
-        if n_components == "auto":
-            selection, answer = search_rank(job, None, options, seed)
-            n_components = selection.best
+        if isinstance(n_components, str):
+            few = n_components == "few"
+            selection, answer = search_rank(job, None, options, seed, few)
+            n_components = selection.elbow if few else selection.best
         else:
             answer = search(job, int(n_components), options, seed)
         result = result_of(

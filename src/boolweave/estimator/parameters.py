@@ -182,7 +182,7 @@ def check_method(parameters: BooleanMatrixFactorization) -> None:
             f'`method="paper"` is the algorithm as it is printed, which does not use '
             f'`{given[0]}={values[given[0]]!r}`; leave it out, or set `method="max-sum"` or "auto"'
         )
-    if parameters.n_components == "auto":
+    if isinstance(parameters.n_components, str):
         raise ValueError(
             '`method="paper"` is the algorithm as it is printed, for a given number of factors; '
             'set `n_components`, or `method="max-sum"` or "auto"'
@@ -224,11 +224,13 @@ def settings_of(parameters: BooleanMatrixFactorization, seen: ObservedEntries) -
             "use method='sum-product' or 'auto', or leave out decimation"
         )
     priors: tuple[Any, Any] = parameters.row_prior, parameters.column_prior
-    if parameters.n_components == "auto" and differ_by_factor(*priors):
+    chosen = isinstance(parameters.n_components, str)
+    if chosen and differ_by_factor(*priors):
         raise ValueError(
             "`row_prior` and `column_prior` with a number for each factor need a fixed number of "
-            f'factors, but got n_components="auto" and priors of shape {np.shape(priors[0])} and '
-            f"{np.shape(priors[1])}; set `n_components`, or pass one number for all factors"
+            f'factors, but got n_components="{parameters.n_components}" and priors of shape '
+            f"{np.shape(priors[0])} and {np.shape(priors[1])}; set `n_components`, or pass one "
+            "number for all factors"
         )
     noise, n_init = parameters.noise, parameters.n_init
     if noise is None:
@@ -237,7 +239,7 @@ def settings_of(parameters: BooleanMatrixFactorization, seen: ObservedEntries) -
         n_init = 1 if paper else backends_for(seen).n_starts
     prior = PAPER_PRIOR if paper else "learn"
     return Settings(
-        n_components=1 if parameters.n_components == "auto" else int(parameters.n_components),
+        n_components=1 if chosen else int(parameters.n_components),
         product=parameters.product,
         method=parameters.method,
         noise=noise if isinstance(noise, Channel | str) else Channel.symmetric(noise),

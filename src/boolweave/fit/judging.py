@@ -114,16 +114,16 @@ def shares_of_information(observations: ObservedEntries, *results: Result) -> li
     This is the mutual information of entries and product, divided by the entropy of the entries. It
     takes no account of how often a one of the product is seen.
     """
-    whole = _entropy([observations.n_ones, observations.n_observed - observations.n_ones])
+    whole = entropy([observations.n_ones, observations.n_observed - observations.n_ones])
     shares = []
     for result in results:
         counts = result.counts(observations)  # of entries o (first axis) and product z
-        shared = _entropy(counts.sum(axis=0)) + _entropy(counts.sum(axis=1)) - _entropy(counts)
+        shared = entropy(counts.sum(axis=0)) + entropy(counts.sum(axis=1)) - entropy(counts)
         shares.append(float(shared / whole) if whole > 0 else 0.0)
     return shares
 
 
-def _entropy(counts: ArrayLike) -> float:
+def entropy(counts: ArrayLike) -> float:
     """The entropy of frequencies, in nats."""
     positive = np.asarray(counts, dtype=np.float64).ravel()
     positive = positive[positive > 0] / max(1.0, positive.sum())

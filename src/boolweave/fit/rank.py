@@ -43,6 +43,7 @@ from boolweave.model.model import Model
 from boolweave.runtime.run import Run
 from boolweave.runtime.types import Floats
 from boolweave.runtime.warning import warn_user
+from boolweave.runtime.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -75,6 +76,9 @@ SHARE_OF_ONES = 0.97
 # Maximum number of characters of the bars in a table of ranks.
 BAR = 30
 
+# A description that is longer than the shortest one by at most this fraction is nearly as good.
+NEARLY = 0.02
+
 
 @dataclass(frozen=True, eq=False)
 class RankSelection:
@@ -101,6 +105,8 @@ class RankSelection:
     missed, false_ones : (R,) arrays of int, or None
         With objective="errors": the number of ones that the factors with this cost miss, and of
         zeros that they cover.
+    without : float
+        The score without any factor; NaN if it is not known.
     """
 
     ranks: NDArray[np.int64]
@@ -112,6 +118,65 @@ class RankSelection:
     costs: NDArray[np.float64] | None = None
     missed: NDArray[np.int64] | None = None
     false_ones: NDArray[np.int64] | None = None
+    without: float = np.nan
+
+    @property
+    def elbow(self) -> int:
+        """The rank at which the curve bends: few factors that bring most of the gain.
+
+        Of the ranks up to the best one, it is the one whose score lies farthest below the straight
+        line from the score without factors to that of the best rank.
+        """
+        upto = self.ranks <= self.best
+        ranks, scores = self.ranks[upto], self.scores[upto]
+        end, least = ranks[-1], scores[-1]
+        start, most = (0, self.without) if np.isfinite(self.without) else (ranks[0], scores[0])
+        if end == start:
+            return self.best
+        line = most + (least - most) * (ranks - start) / (end - start)
+        below = line - scores
+        return int(ranks[int(np.argmax(below))]) if below.max() > 0 else self.best
+
+    @property
+    def nearly_as_good(self) -> tuple[int, int]:
+        """The lowest and the highest of the ranks around the best that are nearly as good.
+
+        Their description is at most 2% longer than that of the best rank; with held-out entries,
+        their log-loss is higher by at most one standard error.
+        """
+        place = int(np.flatnonzero(self.ranks == self.best)[0])
+        score = self.scores[place]
+        margin = NEARLY * abs(score) if self.criterion == "mdl" else self.errors[place]
+        good = self.scores <= score + margin
+        low = high = place
+        while low > 0 and good[low - 1]:
+            low -= 1
+        while high + 1 < len(good) and good[high + 1]:
+            high += 1
+        return int(self.ranks[low]), int(self.ranks[high])
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether the best rank is the largest one tried although factors still have errors."""
+        explained = self.costs is not None and self.costs[-1] == 0
+        return self.best == int(self.ranks[-1]) and not explained
+
+    @property
+    def sentence(self) -> str:
+        """The best number of factors, and how clear it is, in words."""
+        low, high = self.nearly_as_good
+        if low == high:
+            clear = "no other number that was tried is nearly as good"
+        elif high - low == 1:
+            clear = f"{low if high == self.best else high} would be nearly as good"
+        else:
+            clear = f"{low} to {high} are nearly as good"
+        words = f"{counted(self.best, 'factor')}; {clear}"
+        if self.elbow != self.best:
+            words += f"; the curve bends at {self.elbow}"
+        if self.is_at_limit:
+            words += f"; {self.best} is the largest number that was tried, so more may be better"
+        return words
 
     def table(self) -> list[dict[str, int | float | bool]]:
         """One dictionary per rank: rank, score, error, and whether it is the best.
@@ -139,8 +204,13 @@ class RankSelection:
             if self.costs is not None:
                 bar = "#" * round(BAR * row["cost"] / max(1.0, float(self.costs.max())))
                 line += f" {row['missed']:>10} {row['false_ones']:>10} {row['cost']:>10.7g}  {bar}"
-            lines.append(line + ("  <- best" if row["best"] else ""))
-        return "\n".join(lines)
+            lines.append(line + self._mark(int(row["rank"])))
+        return "\n".join([*lines, self.sentence])
+
+    def _mark(self, rank: int) -> str:
+        if rank == self.best:
+            return "  <- best"
+        return "  <- elbow" if rank == self.elbow else ""
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """Draw the criterion against the rank (needs matplotlib), and save it to `path`, if given.
@@ -169,8 +239,11 @@ def search(
     criterion: Criterion = "mdl",
     run: Run | None = None,
     backends: BackendFactory | None = None,
+    few: bool = False,
 ) -> tuple[RankSelection, Result | None]:
     """Fit every rank and choose one; also return its fit if the criterion made one ("mdl").
+
+    The fit is that of the best rank, or that of the elbow if `few` are wanted.
 
     Without `ranks`, the search goes up from 1 until nothing is gained any more. With "mdl", the
     ranks that are tried and their results then depend only on the data; `random` is for the last
@@ -183,7 +256,7 @@ def search(
     with run.recorder.frame("ranks", SearchState) as state:
         seed = int(random.integers(2**31))
         settings = replace(settings, alone=False)
-        this = Search(observations, settings, seed, criterion, run, state, backends)
+        this = Search(observations, settings, seed, criterion, run, state, backends, few=few)
         try:
             if ranks is None:
                 this.go_up()
@@ -228,6 +301,7 @@ class Search:
     state: SearchState
     backends: BackendFactory | None = None
     n_folds: int = N_FOLDS
+    few: bool = False
 
     @property
     def scores(self) -> dict[int, NDArray[np.float64]]:
@@ -250,7 +324,15 @@ class Search:
             best=self.best,
             criterion=self.criterion,
             interrupted=interrupted,
+            without=self._without_factors(),
         )
+
+    def _without_factors(self) -> float:
+        """The score of no factors; with held-out entries, that of a constant probability."""
+        if self.criterion == "mdl":
+            return judging.length_without_factors(self.observations)
+        n_ones = self.observations.n_ones
+        return judging.entropy([n_ones, self.observations.n_observed - n_ones])
 
     # ------------------------------------------------------------ which ranks
 
@@ -282,12 +364,17 @@ class Search:
                 self._quick_fits(quick)
         if self.criterion == "mdl":
             state, best = self.state, self.best
-            settings = replace(self.settings, n_components=best)
-            last = self._fit(0, settings, self._random(best), state.best)
-            if state.best is None or not self._failed(last) or self._failed(state.best):
+            chosen = self.selection(False).elbow if self.few else best
+            first = state.best
+            if chosen != best and first is not None:
+                first = self._resized(first, chosen)
+            settings = replace(self.settings, n_components=chosen)
+            last = self._fit(0, settings, self._random(chosen), first)
+            if chosen != best or not self._failed(last) or self._failed(first or last):
                 state.best = last
-            n = state.ranks.index(best)
-            state.scores[n] = np.minimum(state.scores[n], state.bits[0])
+            if not self.few:  # the curve by which few were chosen stays as it was
+                n = state.ranks.index(best)
+                state.scores[n] = np.minimum(state.scores[n], state.bits[0])
 
     def _failed(self, result: Result) -> bool:
         return failed(result, self.observations)
@@ -568,9 +655,11 @@ def choose(
     random: np.random.Generator,
     run: Run | None = None,
     backends: BackendFactory | None = None,
+    few: bool = False,
 ) -> tuple[RankSelection, Result]:
     """Choose the number of factors, which depends only on the data, and fit them.
 
+    If `few` are wanted, their number is the elbow of the curve instead of its best.
     If nothing but noise is found, a warning says so, and the answer is a constant matrix. Ctrl-C
     ends the choice with the best fit so far.
     """
@@ -580,7 +669,9 @@ def choose(
     last = random.spawn(1)[0]
     with run.recorder.frame("choice", Choice) as choice:
         if choice.described is None:
-            choice.described, choice.best = search(observations, settings, random, **options)
+            choice.described, choice.best = search(
+                observations, settings, random, few=few, **options
+            )
         selection, result = choice.described, choice.best
         assert result is not None
         if selection.interrupted:
@@ -596,7 +687,8 @@ def choose(
                 if plain is not None and plain != "constant":
                     return selection, _plain(settings, plain, observations, result)
                 if plain is None:
-                    full = replace(settings, n_components=selection.best)
+                    chosen = selection.elbow if few else selection.best
+                    full = replace(settings, n_components=chosen)
                     result = fit(observations, full, last, **options)
                     selection = replace(selection, interrupted=result.interrupted)
             except KeyboardInterrupt:

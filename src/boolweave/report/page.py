@@ -170,6 +170,8 @@ def _factor_page(facts: FactorFacts) -> Page:
     seen = model.observations_.fetched()
     grid = contents.factor_grid(result, seen)
     cards = contents.factor_facts(result, seen)
+    for card, flags in zip(cards, facts.flags, strict=True):
+        card["flags"] = flags
     if facts.is_single_search:  # no other search could find them again
         for card in cards:
             card["figures"].pop("found again", None)

@@ -14,8 +14,8 @@ from boolweave.metrics import Agreement
 from boolweave.recommend import percent
 from boolweave.runtime.words import counted
 
-# A factor was found again if at least this fraction of the searches found it.
-AGAIN = 0.5
+# Number of factors that a sentence lists.
+LISTED = 8
 
 # A blend whose log-loss is lower by less than this is no better than offsets.
 SAME_LOSS = 0.001
@@ -92,7 +92,9 @@ def of_factors(facts: FactorFacts) -> InShort:
         found.append(_explained(right, K))
     if model.rank_selection_ is not None:
         tried = model.rank_selection_.ranks
-        found.append(f"Their number was chosen from {tried.min()} to {tried.max()}.")
+        found.append(
+            f"Their number was chosen from {tried.min()} to {tried.max()} ({facts.rank_choice})."
+        )
     sure, trouble = _how_sure(facts)
     if facts.tested:
         sure.append(_on_held_out(facts.tested))
@@ -122,7 +124,7 @@ def _how_sure(facts: FactorFacts) -> tuple[list[str], list[str]]:
     if facts.is_single_search or stability is None:
         sure.append("There was only one search, so it is unknown whether another would agree.")
     else:
-        n_again = int(np.count_nonzero(stability >= AGAIN))
+        n_again = sum(facts.came_back)
         if (stability == 1).all():
             what = "it" if K == 1 else "each of them"
             sure.append(f"Every search, from different starts, found {what} again.")
@@ -152,6 +154,13 @@ def _factor_troubles(facts: FactorFacts) -> list[str]:
     K, n_empty, trouble = facts.n_components, facts.n_empty, []
     if n_empty:
         trouble.append(f"{count_first(n_empty, 'factor')} {_is_are(n_empty)} empty.")
+    single = [k + 1 for k, flags in enumerate(facts.flags) if "a single column" in flags]
+    if single:
+        named = ", ".join(map(str, single[:LISTED])) + (" …" if len(single) > LISTED else "")
+        trouble.append(
+            f"{count_first(len(single), 'factor')} ({named}) {_has(len(single))} a single column: "
+            "it says nothing about what belongs together."
+        )
     if right.n_entries and (right.accuracy or 0) <= (right.constant_accuracy or 0) < 1:
         trouble.append("A constant gets as many entries right: the factors do not explain more.")
     if result.ending is Ending.INTERRUPTED:

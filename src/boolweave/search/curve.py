@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boolweave.engine.kernels.bits import pack, random_words, sizes_of
-from boolweave.fit.judging import length_in_bits
+from boolweave.fit.judging import length_in_bits, length_without_factors
 from boolweave.fit.rank import RANKS_BEYOND, STEP, RankSelection, rank_left_out
 from boolweave.runtime.checkpoint import Recorder
 from boolweave.runtime.run import drive
@@ -365,6 +365,7 @@ class Curve:
             costs=np.array([point.solution.cost for point in points]),
             missed=np.array([count[1, 0] for count in counts]),
             false_ones=np.array([count[0, 1] for count in counts]),
+            without=length_without_factors(self.job.observations),
         )
 
 
@@ -379,11 +380,12 @@ def search_rank(
     ranks: Iterable[int] | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
     seed: int = 0,
+    few: bool = False,
 ) -> tuple[RankSelection, Answer]:
     """Choose a number of factors by description length and search for the fewest errors with it.
 
-    `ranks` are those to choose from; `seed` is used by the last search, and the choice does not
-    depend on it.
+    If `few` are wanted, the number is the elbow of the curve. `ranks` are those to choose from;
+    `seed` is used by the last search, and the choice does not depend on it.
 
     Examples
     --------
@@ -398,15 +400,19 @@ def search_rank(
         curve = Curve(job, state)
         job.run.begin(SHARE_OF_TIME)
         curve.trace(ranks)
-        best, known = curve.best, curve.point(curve.best).solution
+        selection = curve.selection()
+        best = selection.elbow if few else selection.best
+        known = curve.point(best).solution
         if job.run.interrupted:
             answer = answer_of(job, best, Searching(best=known), seed, is_bounded=False)
         else:
             job.run.begin()
             job.run.passed = False  # whether the answer is out of time depends on its own search
             answer = fewest_errors(job, best, options, seed, first=[known])
-        curve.add(answer.X, answer.Y)
-    return curve.selection(), answer
+        if not few:  # the curve by which few were chosen stays as it was
+            curve.add(answer.X, answer.Y)
+            selection = curve.selection()
+    return selection, answer
 
 
 def trace_curve(job: Job, ranks: Iterable[int] | None = None) -> RankSelection:

@@ -55,7 +55,6 @@ from boolweave.cli.results import (
     number_of,
 )
 from boolweave.runtime.extras import need
-from boolweave.runtime.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +64,7 @@ if TYPE_CHECKING:
 
     from boolweave.cli.common import Model
     from boolweave.estimator import BooleanMatrixFactorization
-    from boolweave.facts import FitFacts
+    from boolweave.facts import FactorFacts, FitFacts
     from boolweave.fit.rank import RankSelection
     from boolweave.io.cells import Seen
 
@@ -118,10 +117,10 @@ def factorize(
     absent, seed = reading.absent or "zero", fitting["random_state"]
     fit = partial(fit_factors, how=fitting, quiet=writing.quiet, where=where, objective="errors")
 
-    def write(facts: FitFacts) -> None:
+    def write(facts: FactorFacts) -> None:
         model = facts.model
         if in_words(writing):
-            for line in factor_sentences(model, called):
+            for line in factor_sentences(facts, called):
                 typer.echo(line)
             return
         put_answer(
@@ -135,6 +134,7 @@ def factorize(
                         "columns": members(model.result_, k, "column"),
                         "stability": number_of(model.factor_stability_, k),
                         "redundancy": number_of(model.redundancy_, k),
+                        "flags": facts.flags[k],
                     }
                     for k in range(len(model.components_))
                 ],
@@ -364,8 +364,9 @@ def rank(
 ) -> None:
     """Choose the number of factors by trying several and scoring each of them.
 
-    The answer has one line for each number of factors; on a terminal, it is a curve. With
-    --objective errors, it also contains the fewest wrong entries found for each number.
+    The number is the one that factorize finds with the same options. The answer has one line for
+    each number of factors, with the fewest wrong entries found for it; on a terminal, it is a
+    curve. --objective posterior and --criterion heldout look for factors that predict instead.
 
     Example: boolweave rank votes.csv --plot curve.png
     """
@@ -375,7 +376,8 @@ def rank(
     if plot is not None:
         check_picture(plot, "--plot")
         need("matplotlib", "--plot")
-    chosen = check_factor_options(fitting, "posterior") | {"verbose": 0 if writing.quiet else 1}
+    default: Literal["errors", "posterior"] = "errors" if criterion == "mdl" else "posterior"
+    chosen = check_factor_options(fitting, default) | {"verbose": 0 if writing.quiet else 1}
     if criterion == "heldout" and chosen["objective"] == "errors":
         raise ValueError(
             "--criterion heldout looks for the best prediction and --objective errors for the best "
@@ -392,7 +394,7 @@ def rank(
         lambda: None if plot is None else save_picture(found.plot(), plot),
     )
     stopped = " of those tried before the interruption" if found.interrupted else ""
-    best = f"best{stopped}: {counted(found.best, 'factor')}"
+    best = f"best{stopped}: {found.sentence}"
     print_message(best, writing.quiet or writing.json)
     end(found.interrupted)
 
@@ -417,6 +419,9 @@ def _put_ranks(found: RankSelection, writing: Writing, kind: str) -> None:
         lines.append(own)
     answer = {
         "best": int(found.best),
+        "elbow": found.elbow,
+        "nearly_as_good": found.nearly_as_good,
+        "sentence": found.sentence,
         "criterion": found.criterion,
         "score": words,
         "ranks": lines,
@@ -429,14 +434,15 @@ def _rank_curves(found: RankSelection) -> list[str]:
     """Draw charts of the score, and of the wrong entries if they are known."""
     from boolweave.plot import text_curve
 
-    lines = text_curve(found.ranks, found.scores, found.best, SCORES[found.criterion][1], "factors")
+    words = SCORES[found.criterion][1]
+    lines = text_curve(found.ranks, found.scores, found.best, words, "factors", elbow=found.elbow)
     if found.costs is not None:
         title = "fewest errors found, lower is better"
         lines += ["", *text_curve(found.ranks, found.costs, found.best, title, "factors", "chosen")]
     return lines
 
 
-# Time limit of a fit in seconds, unless --max-time sets another.
+# Time limit of a fit of another number of factors in seconds, unless --max-time sets another.
 DEFAULT_MAX_TIME = 20.0
 
 
@@ -457,15 +463,15 @@ def explore(
 
     The page is the one that factorize --report writes, with a slider for the number of factors. It
     is served to this computer only, and its address, which is printed, contains a secret token.
-    Ctrl-C stops the server. A fit ends after 20 seconds with the best factors so far, unless
-    --max-time sets another limit.
+    Ctrl-C stops the server. The first fit is that of factorize; a fit of another number of factors
+    ends after 20 seconds with the best factors so far, unless --max-time sets another limit.
 
     Example: boolweave explore votes.csv
     """
     need("jinja2", "a report")
     if "checkpoint" in fitting:
         raise ValueError("explore fits repeatedly: leave out --checkpoint")
-    fitting.setdefault("max_time", DEFAULT_MAX_TIME)
+    max_time = fitting.get("max_time", DEFAULT_MAX_TIME)
     chosen = check_factor_options(fitting, "errors")
     contents = read_input(
         source, reading, quiet, max_memory=fitting.get("max_memory"), zeros=zeros_of(chosen)
@@ -473,7 +479,7 @@ def explore(
     seen = contents.observations
     first = fit_factors(seen, fitting, quiet, HERE, "errors")
     end(first.interrupted_)
-    parameters = {**first.get_params(deep=False), "verbose": 0}
+    parameters = {**first.get_params(deep=False), "verbose": 0, "max_time": max_time}
 
     def fit(n_components: int) -> BooleanMatrixFactorization:
         return type(first)(**{**parameters, "n_components": n_components}).fit(seen)
@@ -481,7 +487,7 @@ def explore(
     from boolweave.report.serving import Explorer, Server
 
     title = Path(contents.name).name
-    server = Server(Explorer(first, fit, fitting["max_time"], title), port)
+    server = Server(Explorer(first, fit, max_time, title), port)
     typer.echo(server.url)
     print_message("press Ctrl-C to stop the server", quiet)
     if browser:
