@@ -92,6 +92,7 @@ def read_input(
                 encoding=how.encoding,
                 header=how.header,
                 header_row=how.header_row,
+                sheet=how.sheet,
                 labels=how.labels,
                 columns=_names(how.columns),
                 use=_names(how.use),

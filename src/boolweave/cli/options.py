@@ -101,9 +101,10 @@ class ReadingOptions:
         "Whether the first line is a header.", "--header/--no-header", show_default=False
     )
     header_row: int | None = _read(
-        "The number of the line that holds the names of the columns, from 1, blank lines not "
-        "counted; lines above it are titles.", metavar="N", min=1,
+        "The number of the line, or of the row of a sheet, that holds the names of the columns, "
+        "from 1, blank lines not counted; what is above it are titles.", metavar="N", min=1,
     )  # fmt: skip
+    sheet: str | None = _read("The sheet of a workbook; by default, the first one.", metavar="NAME")
     encoding: str | None = _read(
         "The encoding of a text table, such as utf-8, utf-16, latin-1, cp1252 or mac-roman; by "
         "default, it is recognized.", metavar="NAME",

@@ -80,7 +80,7 @@ SHARE_DISTINCT = 0.5
 FEW_TEXTS, SHARE_OF_TEXT = 10, 0.7
 
 # Names have at most so many words on average; free text has more.
-WORDS_OF_A_NAME = 3
+WORDS_OF_A_NAME = 4
 
 # Identifiers have at least seven digits, and this many of them are enough to tell.
 LONG_NUMBER, ENOUGH_NUMBERS = 10**6, 10

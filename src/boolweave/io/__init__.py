@@ -180,6 +180,9 @@ def read(
         (source,) = source
     with files.local_copy(source) as (path, name), files.without_panic(name):
         kind = format or _format_of(path, Path(name), asked)
+        basket = _basket_delimiter(path) if kind == "csv" and not options.given() else None
+        if format is None and basket is not None:
+            kind, options = "fimi", replace(options, dialect=replace(asked, delimiter=basket))
         if kind == "movielens":
             options = _of_movielens(options, name)
         if times is not None and kind in ("csv", "parquet", "arrow", "xlsx"):
@@ -297,6 +300,31 @@ def _looks_like_transactions(path: Path) -> bool:
                 return False
             longest, largest = max(longest, len(items)), max([largest, *numbers])
     return longest >= 3 and largest > files.by_value("1")
+
+
+def _basket_delimiter(path: Path) -> str | None:
+    """What separates the items of baskets, in lines of at least three different lengths.
+
+    Items recur, but not in one line, and none is empty.
+    """
+    import itertools
+
+    with path.open("rb") as file:
+        lines = [line.strip() for line in itertools.islice(file, 200)]
+    lines = [line for line in lines if line]
+    if not lines or any(b'"' in line or b"\0" in line for line in lines):
+        return None
+    marks = (b",", b";", b"\t")
+    if any(len({line.count(mark) for line in lines}) == 1 and mark in lines[0] for mark in marks):
+        return None  # a table with as many fields in each line
+    for mark in marks:
+        baskets = [[item.strip() for item in line.split(mark)] for line in lines]
+        items = [item for basket in baskets for item in basket]
+        several = len({len(basket) for basket in baskets}) > 2 and b"" not in items
+        again = len(items) >= 2 * len(set(items))
+        if several and again and all(len(set(basket)) == len(basket) for basket in baskets):
+            return mark.decode()
+    return None
 
 
 def _is_movielens(path: Path, name: str) -> bool:

@@ -30,6 +30,7 @@ from boolweave.io.excel import read_sheet
 from boolweave.io.files import FileError, expecting, listed, magic, without_panic
 from boolweave.io.options import BY_LAYOUT, CellError, Options
 from boolweave.io.origin import Origin, Speller, texts_by_row
+from boolweave.io.shapes import long_form
 from boolweave.runtime.storage import Files, Memory, iterate_blocks, iterate_chunks, release_pages
 
 if TYPE_CHECKING:
@@ -62,18 +63,32 @@ def read_frame(frame: pl.DataFrame, name: str, kind: str, options: Options) -> R
     try:
         return read(frame, name, kind, layout, options)
     except CellError as error:
-        if options.encode == "never" or options.above is not None or layout != "wide":
+        if options.encode == "never" or options.above is not None:
+            raise
+        free = not (options.dialect.layout or asked.columns or asked.picks or asked.labels)
+        form = long_form(frame, options.words) if free and asked.index is None else None
+        if form is not None and form.levels and form.code_book is None:
+            raise FileError(name, form.question()) from None
+        if form is not None:
+            layout = "pairs" if form.value is None else "triples"
+            dialect = replace(options.dialect, columns=form.columns)
+            known = replace(options, dialect=dialect, words=form.code_book or options.words)
+            reading = _long(frame, name, kind, layout, known)
+            return replace(reading, guess=reading.guess + form.in_words())
+        if layout != "wide":
             raise
         return encode_frame(frame, name, asked, options, f"{kind}, wide", error)
 
 
 def _own(kind: str) -> tuple[str, ...]:
-    return ("header",) if kind == "xlsx" else ()
+    return ("header", "header_row", "sheet") if kind == "xlsx" else ()
 
 
 def _first_row(kind: str, options: Options) -> int:
     """The number of the first row of cells, from 1; in a workbook, the header is a row, too."""
-    return 2 if kind == "xlsx" and options.dialect.header is not False else 1
+    if kind != "xlsx" or options.dialect.header is False:
+        return 1
+    return 1 + (options.dialect.header_row or 1)
 
 
 def _layout_of(frame: pl.DataFrame, options: Options) -> Layout:

@@ -51,7 +51,7 @@ _HEADINGS = frozenset(
         "invoice", "session", "visitor", "member", "student", "course", "author", "paper",
         "source", "target", "src", "dst", "node", "pool", "test", "species", "site", "role",
         "permission", "group", "resource", "account", "object", "attribute", "feature",
-        "property", "class", "category", "genre", "brand",
+        "property", "class", "category", "genre", "brand", "entitlement", "privilege", "employee",
     }
 )  # fmt: skip
 
@@ -88,6 +88,8 @@ class Dialect:
     header_row : int, optional
         The number of the line that holds the names, from 1, without blank lines; lines above it
         are titles.
+    sheet : str, optional
+        The sheet of a workbook; by default, the first one.
     header_lines : int
         Number of lines that hold the names: 2 if a line of questions is followed by one of options.
     n_titles : int
@@ -106,6 +108,7 @@ class Dialect:
     empty_end: bool = False
     encoding: str | None = None
     header_row: int | None = None
+    sheet: str | None = None
     header_lines: int = 1
     n_titles: int = 0
 
@@ -433,12 +436,21 @@ def _guess_layout(rows: list[list[str]], above: bool, words: CellWords) -> Layou
     # will report.
     second_is_key = 2 * sum(not is_cell(row[1], words) for row in rows) > len(rows)
     if width == 2:  # pairs have no ratings: if ratings are expected, the numbers are ratings
+        if _lists_choices(body):
+            return "wide"
         ratings = above and all(is_value(row[1], words) for row in body)
         return "pairs" if second_is_key and not ratings else "wide"
     third_is_value = all(is_value(row[2], words) for row in body)
     if width <= 4 and third_is_value and (second_is_key or above):
         return "triples"
     return "wide"
+
+
+def _lists_choices(rows: list[list[str]]) -> bool:
+    """Whether rows of two fields are a name that does not repeat and a list of several things."""
+    firsts, lists = [row[0] for row in rows], [row[1] for row in rows]
+    several = max(sum(mark in cell for cell in lists) for mark in (";", "|", ","))
+    return len(set(firsts)) == len(firsts) > 2 and 2 * several >= len(lists)
 
 
 def _wide_header(rows: list[list[str]], above: bool, words: CellWords) -> bool:

@@ -1,4 +1,4 @@
-"""Excel workbooks: reading and writing the first sheet with polars."""
+"""Excel workbooks: reading and writing a sheet with polars."""
 
 from __future__ import annotations
 
@@ -62,18 +62,20 @@ def is_workbook(path: Path) -> bool:
 
 
 def read_sheet(path: Path, name: str, options: Options) -> pl.DataFrame:
-    """Read the first sheet as a typed table; by default, its first row is a header."""
+    """Read a sheet, by default the first, as a typed table; its first row is a header."""
     import polars as pl
 
     need("fastexcel", f"{name}: reading a workbook")
-    header = options.dialect.header is not False
+    header, header_row = options.dialect.header is not False, options.dialect.header_row
+    above = header_row - 1 if header and header_row is not None else None
     # Errors of zip, of XML and of calamine, which reads the sheet, have no common class.
     with expecting(name, "a workbook (.xlsx)", Exception):
         frame = pl.read_excel(
             path,
-            sheet_name=_checked_sheet(path, name),
+            sheet_name=_checked_sheet(path, name, options.dialect.sheet),
             engine="calamine",
             has_header=header,
+            read_options={} if above is None else {"header_row": above},
             infer_schema_length=None,
             raise_if_empty=False,
         )
@@ -96,8 +98,8 @@ def _named(names: list[str]) -> list[str]:
     )
 
 
-def _checked_sheet(path: Path, name: str) -> str:
-    """Return the name of the first sheet; refuse one for which there is not enough memory.
+def _checked_sheet(path: Path, name: str, wanted: str | None) -> str:
+    """Return the name of the wanted or the first sheet; refuse one that memory cannot hold.
 
     calamine allocates the whole rectangle between the first and the last cell, and an allocation
     that fails ends the process.
@@ -108,7 +110,7 @@ def _checked_sheet(path: Path, name: str) -> str:
                 size = format_bytes(part.file_size)
                 problem = f"expected a workbook, but its part {part.filename!r} unpacks to {size}"
                 raise FileError(name, f"{problem}; save it again")
-        sheet, place = _first_sheet(archive, name)
+        sheet, place = _sheet(archive, name, wanted)
         extent = _Extent()
         with archive.open(place) as content:
             while block := content.read(BLOCK):
@@ -119,8 +121,8 @@ def _checked_sheet(path: Path, name: str) -> str:
     return sheet
 
 
-def _first_sheet(archive: zipfile.ZipFile, name: str) -> tuple[str, str]:
-    """Return the name of the first sheet that is not a chart, and its place in the archive."""
+def _sheet(archive: zipfile.ZipFile, name: str, wanted: str | None) -> tuple[str, str]:
+    """Return the name of the wanted, or of the first, sheet with cells, and its place."""
     places = {place.replace("\\", "/").lower(): place for place in archive.namelist()}
 
     def existing(place: str) -> str:
@@ -137,11 +139,17 @@ def _first_sheet(archive: zipfile.ZipFile, name: str) -> tuple[str, str]:
         for relation in relations
         if relation.get("Type", "").endswith("/worksheet")
     }
+    sheets = []
     for element in book.iter():
         key = next((value for field, value in element.items() if field.endswith("}id")), None)
         if element.tag.rpartition("}")[2] == "sheet" and key in target:
-            place = target[key] if target[key].startswith("xl/") else f"xl/{target[key]}"
-            return element.get("name", ""), existing(place)
+            sheets.append((element.get("name", ""), target[key]))
+    for sheet, place in sheets:
+        if wanted in (None, sheet):
+            return sheet, existing(place if place.startswith("xl/") else f"xl/{place}")
+    if sheets:
+        names = ", ".join(sheet for sheet, _ in sheets)
+        raise FileError(name, f"`sheet`: there is no sheet {wanted!r}, but {names}")
     raise FileError(name, "expected a workbook with a table, got one without sheets of cells")
 
 

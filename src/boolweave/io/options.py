@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 Zeros = Literal["auto", "exact", "collective"]
 
 _OF_DIALECT = (
-    "delimiter", "encoding", "layout", "header", "header_row", "labels", "columns", "use", "drop",
-    "index",
+    "delimiter", "encoding", "layout", "header", "header_row", "sheet", "labels", "columns",
+    "use", "drop", "index",
 )  # fmt: skip
 _OF_DATA = ("above", "absent", "duplicates", "times")
 _WORDS = ("ones", "zeros", "missing")

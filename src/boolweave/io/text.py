@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -29,7 +29,15 @@ from boolweave.io.cells import (
     observe_times,
     ratings_of_texts,
 )
-from boolweave.io.dialect import Dialect, about_pairs, guess, guess_columns, is_comment, is_heading
+from boolweave.io.dialect import (
+    Dialect,
+    Layout,
+    about_pairs,
+    guess,
+    guess_columns,
+    is_comment,
+    is_heading,
+)
 from boolweave.io.encoded import encode_frame, plain_plan, remedy_for
 from boolweave.io.files import (
     FileError,
@@ -41,6 +49,7 @@ from boolweave.io.files import (
 )
 from boolweave.io.options import BY_LAYOUT, OF_TEXT, CellError, Options
 from boolweave.io.origin import Origin, Speller, TextForm, texts_by_row
+from boolweave.io.shapes import MOST_COLUMNS, long_form
 from boolweave.runtime.types import Array, Integers
 
 if TYPE_CHECKING:
@@ -70,6 +79,9 @@ def read_text(path: Path, name: str, options: Options) -> Reading:
         asked = options.dialect.columns or options.dialect.layout in ("triples", "pairs")
         if options.encode == "never" or options.above is not None or asked:
             raise
+        among = None if options.dialect.layout else _long_among(path, name, options)
+        if among is not None:
+            return among
         if not _may_be_columns(dialect):
             raise
         return _encoded(path, name, options, error)
@@ -84,6 +96,27 @@ def _check_lines(n_lines: int, dialect: Dialect, name: str) -> None:
             name, "expected lines below the header, got only the header; add them, or pass "
             "`header=False` if the first line holds data",
         )  # fmt: skip
+
+
+def _long_among(path: Path, name: str, options: Options) -> Reading | None:
+    """Read a table with a line for each entry, among other columns; None if it is another table."""
+    dialect = guess_columns(path, name, options.dialect, options.words)
+    if dialect.picks or dialect.index is not None or dialect.labels is not None:
+        return None
+    if not dialect.header or not 3 <= dialect.n_fields <= MOST_COLUMNS:
+        return None
+    frame = read_fields(path, name, dialect)
+    frame.columns = list(dialect.names)
+    form = long_form(frame, options.words)
+    if form is None:
+        return None
+    if form.levels and form.code_book is None:
+        raise FileError(name, form.question())
+    layout: Layout = "pairs" if form.value is None else "triples"
+    dialect = replace(dialect, layout=layout, columns=form.columns)
+    options = replace(options, dialect=dialect, words=form.code_book or options.words)
+    reading = _read_long(TextTable(path, name, dialect), options)
+    return replace(reading, guess=dialect.in_words() + form.in_words())
 
 
 def _may_be_columns(dialect: Dialect) -> bool:
