@@ -116,17 +116,6 @@ def test_wrong_names_and_numbers(model):
         model.explain(0, 9)
 
 
-def test_labels_few_and_many(model):
-    """Few are looked for one by one, many in a sorted list."""
-    rows = ["Bo", "Ann", "Ed"] * 5
-    few = np.concatenate([model.predict_proba([row], ["cake"]) for row in rows])
-    np.testing.assert_array_equal(model.predict_proba(rows, ["cake"] * 15), few)
-    assert model.predict([], []).shape == (0,)
-    for n in (1, 15):
-        with pytest.raises(ValueError, match="there is no column named 'pie'"):
-            model.predict(["Bo"] * n, ["pie"] * n)
-
-
 def test_ties_go_by_position():
     assert largest(np.array([0.5, 0.7, 0.5, 0.7, 0.5]), 3).tolist() == [1, 3, 0]
     assert largest(np.array([0.5, 0.7]), 3).tolist() == [1, 0]

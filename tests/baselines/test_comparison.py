@@ -1,21 +1,42 @@
 """All methods on the same folds."""
 
+import io
+import json
 import os
 import signal
+import sys
+import warnings
 from threading import Timer
 
 import numpy as np
 import pytest
 
 from boolweave import Channel
-from boolweave.baselines import Comparison, compare, comparison
+from boolweave.baselines import Comparison, compare, comparison, worker
 from boolweave.baselines.comparison import MEASURES, METHODS, _parameters
 from boolweave.datasets import make_boolean
 
 SEEN = make_boolean(40, 30, 2, flip=0.02, observed=0.9, random_state=0).observations
 
 
-@pytest.mark.slow
+@pytest.fixture
+def run_here(monkeypatch):
+    """Methods run in this process, which has loaded and compiled what they need."""
+
+    def run(name, job, n_folds, on_fold):
+        with monkeypatch.context() as patch, warnings.catch_warnings():
+            patch.setattr(sys, "argv", ["worker", str(job)])
+            patch.setattr(sys, "stdout", printed := io.StringIO())
+            worker.main()
+        folds = [json.loads(line) for line in printed.getvalue().splitlines()]
+        for number in range(1, n_folds + 1):
+            on_fold(name, number)
+        return folds, ""
+
+    monkeypatch.setattr(comparison, "_run", run)
+
+
+@pytest.mark.usefixtures("run_here")
 def test_every_method_once():
     """One split, whose errors come from leaving out rows; several folds are in the tests below."""
     told, split = [], SEEN.hide(0.3, random_state=0)

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from boolweave import BooleanCompletion, BooleanMatrixFactorization, Observations, complete, load
+from boolweave import BooleanCompletion, BooleanMatrixFactorization, Observations, complete
 from boolweave.baselines import BiasModel
 from boolweave.completion.table import encoded_features, levels_of
 from boolweave.datasets import load_votes84, make_boolean
@@ -84,22 +84,6 @@ def test_threads_change_nothing(small):
     )
 
 
-def test_a_saved_model_predicts_the_same(small, tmp_path):
-    _, rows, columns, _, model, _ = small
-    model.save(tmp_path / "model.npz")
-    again = load(tmp_path / "model.npz")
-    assert isinstance(again, BooleanCompletion)
-    assert again.get_params() == model.get_params()
-    assert again.selection_ == model.selection_
-    np.testing.assert_array_equal(
-        model.predict_proba(rows, columns), again.predict_proba(rows, columns)
-    )
-    np.testing.assert_array_equal(
-        model.predict_proba(small[0].take_rows([0, 5])),
-        again.predict_proba(small[0].take_rows([0, 5])),
-    )
-
-
 def test_new_rows(small):
     kept, *_, model, _ = small
     filled = model.transform(kept)
@@ -112,17 +96,6 @@ def test_new_rows(small):
     assert np.abs(filled[m, n] - own).mean() < 0.05
     assert 0.5 < model.score(kept) <= 1
     assert model.predict(kept.take_rows([0])).shape == (1, 80)
-
-
-def test_reasons_add_up(small):
-    kept, *_, model, _ = small
-    found = model.explain(0, 1)
-    odds = model.ensemble_.log_odds(np.array([0]), np.array([1]))[0]
-    assert sum(part.log_odds for part in found.parts) == pytest.approx(odds, abs=1e-6)
-    best = model.recommend([0, 3], 4)
-    assert best.columns.shape == (2, 4)
-    seen = set(kept.indices[kept.indptr[0] : kept.indptr[1]].tolist())
-    assert not seen & set(best.columns[0].tolist())
 
 
 def test_partial_fit_goes_on(small):
@@ -241,7 +214,6 @@ def test_levels_of_ratings_that_are_all_ones_or_all_zeros():
     assert model.predict_proba([0], [0])[0] > 0.5
 
 
-@pytest.mark.usefixtures("short_chains")
 def test_the_unit_of_a_feature_does_not_matter():
     """Numbers up to the largest floats; squares of most of them would be infinite."""
     rng = np.random.default_rng(2)

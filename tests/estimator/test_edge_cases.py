@@ -25,15 +25,6 @@ def assert_sane(result):
     assert result.Z.shape == result.completed.shape == (M, N)
 
 
-@pytest.mark.parametrize("flip", [0.0, 1.0, 1e-300, 0.5, 0.1])
-@pytest.mark.parametrize("observed", [1.0, 0.4])
-def test_noiseless_and_useless_channels_give_no_nan(flip, observed):
-    planted = make_boolean(25, 20, 3, observed=observed, random_state=0)
-    for prior in (0.5, 0.0, 1.0, np.where(planted.X == 1, 1.0, 0.5)):
-        model = Model(3, Channel.symmetric(flip), row_prior=prior)
-        assert_sane(random_run(planted.observations, model, max_iter=50))
-
-
 @settings(max_examples=30)
 @given(small=smalls(max_side=8))
 def test_no_problem_gives_nan(small):
@@ -132,15 +123,6 @@ def test_all_zeros_and_all_ones(value, n_components):
     result = random_run(seen, even_model(n_components))
     assert_sane(result)
     assert (value == result.Z).all()
-
-
-def test_more_factors_than_rows_and_columns():
-    planted = make_boolean(6, 5, 2, random_state=0)
-    model = Model(20, Channel.symmetric(0.05), row_prior=0.1, column_prior=0.1)
-    result = random_run(planted.observations, model)
-    assert_sane(result)
-    assert result.X.shape == (6, 20)
-    assert result.Y.shape == (20, 5)
 
 
 @pytest.mark.parametrize(

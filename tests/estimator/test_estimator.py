@@ -15,7 +15,6 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from boolweave import BooleanMatrixFactorization, Channel, Observations, complete, factorize
 from boolweave.datasets import make_boolean
-from boolweave.engine import backend, loop
 from boolweave.engine.result import Result
 from boolweave.model.products import boolean_product
 
@@ -124,42 +123,6 @@ def test_several_starts_keep_the_best(planted):
     ]
     together = factorize(planted.observations, 3, method="max-sum", n_init=4, random_state=5)
     assert together.log_posterior == max(one_by_one)
-
-
-def test_interrupted_in_a_later_start(planted, monkeypatch):
-    step, calls = loop.iterate, []
-
-    def interrupted_step(*arguments):
-        calls.append(1)
-        if len(calls) == 60:
-            raise KeyboardInterrupt
-        step(*arguments)
-
-    monkeypatch.setattr(loop, "iterate", interrupted_step)
-    model = BooleanMatrixFactorization(3, method="max-sum", n_init=1000, random_state=0).fit(
-        planted.observations
-    )
-    assert model.interrupted_
-    assert len(calls) == 60
-
-
-def test_not_converged_warns_with_the_number_and_the_remedy(planted):
-    model = BooleanMatrixFactorization(3, method="max-sum", max_iter=2, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="after 2 iterations") as caught:
-        model.fit(planted.observations)
-    assert "Raise `max_iter`, which is 2." in str(caught[0].message)
-    assert not model.converged_
-    assert model.n_iter_ == 2
-
-
-def test_the_result_does_not_depend_on_n_jobs(planted, fitted, monkeypatch):
-    monkeypatch.setattr(backend, "MIN_BLOCK", 50)
-    models = [
-        BooleanMatrixFactorization(3, n_jobs=n, random_state=0).fit(planted.observations)
-        for n in (None, 2, -1)
-    ]
-    for model in models[1:]:
-        np.testing.assert_array_equal(model.row_log_odds_, models[0].row_log_odds_)
 
 
 def test_more_factors_than_rows_or_columns_are_empty():
@@ -281,13 +244,6 @@ def test_new_rows(planted, fitted):
     np.testing.assert_array_equal(probability > 0.5, truth)
     alone = fitted.predict_proba(noisy[1:2])
     np.testing.assert_allclose(alone[0], probability[1], rtol=1e-6)
-
-
-def test_equal_components_do_not_leave_a_new_row_undecided():
-    """Two components claim the same entries: one of them must be chosen."""
-    ones = np.ones((3, 4))
-    model = BooleanMatrixFactorization(2, column_prior=1.0, random_state=0).fit(ones)
-    np.testing.assert_array_equal(model.predict(ones), ones)
 
 
 def test_rows_of_the_wrong_width(fitted):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse
+from crashing import stopped
 
 import boolweave
 from boolweave import BooleanMatrixFactorization, Channel, select_rank
@@ -153,37 +154,13 @@ def test_threads_files_and_checkpoints_change_nothing(table, fitted, tmp_path, m
 
 
 def test_a_run_goes_on_from_its_checkpoint(table, tmp_path):
-    """Interrupted after some iterations, and then to the same end, bit for bit."""
-    from boolweave.runtime.checkpoint import Checkpoint
-
-    def model(checkpoint=None):
-        return BooleanMatrixFactorization(
-            K, zeros="collective", method="sum-product", n_init=2, random_state=0,
-            checkpoint=checkpoint,
-        )  # fmt: skip
-
-    class Stopped(Exception):
-        pass
-
-    def stopping(after):
-        done = [0]
-
-        def save(recorder):
-            recorder.save()
-            done[0] += 1
-            if done[0] == after:
-                raise Stopped
-
-        return save
-
-    whole = model().fit(table)
-    for after in (3, 9, 40):
-        kept = tmp_path / str(after)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("boolweave.runtime.checkpoint.Recorder.save_if_due", stopping(after))
-            with pytest.raises(Stopped):
-                model(Checkpoint(kept)).fit(table)
-        resumed = model(kept).fit(table)
+    """Stopped after some iterations, and then to the same end, bit for bit."""
+    how = {"n_components": K, "zeros": "collective", "method": "sum-product", "n_init": 2}
+    how |= {"random_state": 0, "max_iter": 200}
+    whole = BooleanMatrixFactorization(**how).fit(table)
+    for n_steps in (3, 9, 40):
+        assert stopped(table, tmp_path / str(n_steps), n_steps, **how)
+        resumed = BooleanMatrixFactorization(**how, checkpoint=tmp_path / str(n_steps)).fit(table)
         np.testing.assert_array_equal(resumed.row_log_odds_, whole.row_log_odds_)
         np.testing.assert_array_equal(resumed.history_["residual"], whole.history_["residual"])
 

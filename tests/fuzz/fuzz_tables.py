@@ -15,7 +15,7 @@ from verdicts import expect, expect_numbers
 from boolweave import TableEncoder
 from boolweave.encoding.encoder import ColumnsLeftOutWarning
 
-NAN = float("nan")
+NAN, INF = float("nan"), float("inf")
 NAMES = [
     "a", "b", "age", "", " ", "a = b", "x;y", "naïve", "日本", "a\nb", "0", "1", "a'b", 'a"b', "≥",
     "other", "row", "a\x00b", "\ud7ff", "x" * 300, "[40, 60)", "c\t", "#", "nan", "None", "A", "a ",
@@ -28,7 +28,7 @@ WORDS = [
 ]  # fmt: skip
 NUMBERS = [
     0.0, 1.0, -1.0, 2.0, 3.5, 1e308, -1e308, 1.7976931348623157e308, 5e-324, 1e-300, 40.0, 60.0,
-    -9.0, 99.0, 999.0, 1e16, 1e16 + 2, 0.1, 0.30000000000000004, NAN, float("inf"), float("-inf"),
+    -9.0, 99.0, 999.0, 1e16, 1e16 + 2, 0.1, 0.30000000000000004, NAN, INF, -INF,
     -0.0, 123456789.125,
 ]  # fmt: skip
 WHOLE = [0, 1, 2, 3, 5, -1, 99, 2**31, 2**53 + 1, 2**62, -(2**63), 10**6, 40, 60]
@@ -78,20 +78,7 @@ def table(dice):
     n, n_columns = dice.choice([1, 3, 8, 12, 20, 20]), dice.choice([1, 2, 3, 4])
     names = [dice.choice(NAMES) if dice.random() < 0.4 else f"c{j}" for j in range(n_columns)]
     columns = [cells(dice, n) for _ in names]
-    form = dice.choice(
-        [
-            "pandas",
-            "pandas",
-            "polars",
-            "arrow",
-            "pandas",
-            "polars",
-            "arrow",
-            "list",
-            "object",
-            "dicts",
-        ]
-    )
+    form = dice.choice(["pandas"] * 3 + ["polars", "arrow"] * 2 + ["list", "object", "dicts"])
     dtype = dice.choice([None, None, "category", "string", "object", "Int64", "float32", "boolean"])
 
     def made(order):
@@ -120,25 +107,7 @@ def table(dice):
     return names, n, form, made
 
 
-ODD = [
-    -1,
-    0,
-    1,
-    2**62,
-    0.5,
-    NAN,
-    float("inf"),
-    "x",
-    "",
-    None,
-    True,
-    [],
-    {},
-    (),
-    [1, 0],
-    b"x",
-    ["a"],
-]
+ODD = [-1, 0, 1, 2**62, 0.5, NAN, INF, "x", "", None, True, [], {}, (), [1, 0], b"x", ["a"]]
 
 
 def parameters(dice, names):
