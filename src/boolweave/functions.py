@@ -91,9 +91,7 @@ def select_rank(
     if criterion not in ("mdl", "heldout"):
         raise ValueError(f'criterion must be "mdl" or "heldout", got {criterion!r}')
     wanted = None if ranks is None else _checked_ranks(ranks)
-    defaults = BooleanMatrixFactorization().get_params(deep=False)
-    default = "errors" if criterion == "mdl" else "posterior"
-    chosen = with_objective(parameters, defaults, default)
+    chosen = with_objective(parameters, "errors" if criterion == "mdl" else "posterior")
     estimator = BooleanMatrixFactorization("auto", **chosen)
     check_fit_parameters(estimator, {"sample_weight": sample_weight})
     observations = estimator._checked(X)
@@ -198,8 +196,7 @@ def factorize(
     >>> found.Y, found.cost
     (array([[1, 1, 0]], dtype=uint8), 0.0)
     """
-    defaults = BooleanMatrixFactorization().get_params(deep=False)
-    estimator = BooleanMatrixFactorization(n_components, **with_objective(parameters, defaults))
+    estimator = BooleanMatrixFactorization(n_components, **with_objective(parameters))
     return estimator._find(X, sample_weight=sample_weight)[0]
 
 
@@ -370,23 +367,22 @@ def only_in_factorization(parameters: Mapping[str, Any]) -> list[str]:
 
     An objective is always one of them: a completion has none.
     """
-    defaults = _only_of_factorization()
-    values = {name: parameters[name] for name in parameters if name in defaults}
-    others = not_default(values, defaults)
+    values = {name: value for name, value in parameters.items() if name in _only_of_factorization()}
+    others = not_default(values)
     return [name for name in values if name in others or name == "objective"]
 
 
 def without_defaults(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out parameters that only a factorization has, if they have their default values."""
-    unused = _only_of_factorization().keys() - set(only_in_factorization(parameters))
+    unused = _only_of_factorization() - set(only_in_factorization(parameters))
     return {name: value for name, value in parameters.items() if name not in unused}
 
 
-def _only_of_factorization() -> dict[str, Any]:
-    """The parameters that only `BooleanMatrixFactorization` has, with their defaults."""
-    own = BooleanMatrixFactorization().get_params(deep=False)
-    others = signature(BooleanCompletion).parameters
-    return {name: default for name, default in own.items() if name not in others}
+def _only_of_factorization() -> set[str]:
+    """The names of the parameters that only `BooleanMatrixFactorization` has."""
+    return set(signature(BooleanMatrixFactorization).parameters) - set(
+        signature(BooleanCompletion).parameters
+    )
 
 
 def cover(

@@ -27,25 +27,8 @@ else:  # only the names, for those who read declarations and do not need the thi
         for name in ("ArrayLike", "Channel", "Checkpoint", "Client", "RandomState")
     )
 
-LARGEST_SEED = 2**32 - 1  # as in scikit-learn
-
 # What docstrings call kinds of values that have other names in Python.
 IN_WORDS = {"ArrayLike": "array", "Path": "path", "Client": "distributed.Client"}
-
-
-@dataclass(frozen=True)
-class Range:
-    """An interval of numbers; without `high`, there is no upper limit."""
-
-    low: int
-    high: int | None = None
-    closed: Literal["both", "left", "right", "neither"] = "left"
-
-    def __str__(self) -> str:
-        opening = "[" if self.closed in ("left", "both") else "("
-        closing = "]" if self.closed in ("right", "both") else ")"
-        high = "inf" if self.high is None else float(self.high)
-        return f"{opening}{float(self.low)}, {high}{closing}"
 
 
 @dataclass(frozen=True)
@@ -60,8 +43,8 @@ class Parameter:
         Words that it may be as well.
     short, more : str
         Sentences for tables and the command line, and further sentences for docstrings.
-    range : Range or None
-        The interval of its numbers.
+    range : str or None
+        The interval of its numbers, such as "[0.0, inf)"; whole numbers end at 2^63.
     only : "posterior", "errors" or None
         The only objective with which it has an effect.
     option : tuple of str or None
@@ -77,7 +60,7 @@ class Parameter:
     words: tuple[str, ...]
     short: str
     more: str = ""
-    range: Range | None = None
+    range: str | None = None
     only: Literal["posterior", "errors"] | None = None
     option: tuple[str, ...] | None = None
     metavar: str | None = None
@@ -107,11 +90,9 @@ class Parameter:
     @property
     def expected(self) -> str:
         """The numbers and the words that it may be, for messages."""
-        numbers = {int: ["a whole number"], float: ["a number"], None: []}[self.number]
-        if numbers and self.range is not None:
-            whole = f"[{self.range.low}, 2^63)"
-            numbers[0] += f" in {whole if self.number is int else self.range}"
-        return " or ".join([*numbers, *map(repr, self.words)])
+        numbers = {int: "a whole number", float: "a number", None: ""}[self.number]
+        inside = f" in {self.range}" if self.range else ""
+        return " or ".join([*([numbers + inside] if numbers else []), *map(repr, self.words)])
 
     @property
     def values(self) -> str:
@@ -171,6 +152,8 @@ def documented(docstring: str, estimator: type) -> str:
 
 
 # ---------------------------------------------------------------- declarations
+# A table, which the formatter would make twice as long.
+# fmt: off
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -178,23 +161,16 @@ class CommonParameters:
     """Parameters that all estimators have."""
 
     max_time: float | None = parameter(
-        None,
-        "Time limit in seconds, after which the fit ends with its best answer so far.",
+        None, "Time limit in seconds, after which the fit ends with its best answer so far.",
         "The time to compile code, when the package is first used on a machine, does not count.",
-        range=Range(0, closed="neither"),
-    )
+        range="(0.0, inf)")
     n_jobs: int | None = parameter(
-        None,
-        "Number of threads; -1 uses all cores.",
-        "The result does not depend on it.",
-        option=("--jobs", "--n-jobs", "-j"),
-    )
+        None, "Number of threads; -1 uses all cores.", "The result does not depend on it.",
+        option=("--jobs", "--n-jobs", "-j"))
     random_state: int | RandomState | None = parameter(
-        None, "Random seed.", range=Range(0, LARGEST_SEED), option=("--seed", "--random-state")
-    )
+        None, "Random seed.", option=("--seed", "--random-state"))
     verbose: int | bool = parameter(
-        0, "Whether to show progress on standard error.", range=Range(0), option=()
-    )
+        0, "Whether to show progress on standard error.", range="[0, 2^63)", option=())
 
 
 @dataclass(eq=False, repr=False)
@@ -209,10 +185,7 @@ class FactorizationParameters(CommonParameters):
         "missing, held-out entries choose. The elbow is a smaller number of factors that brings "
         "most of what the best number gains. The choice does not depend on `random_state`. The "
         "number may exceed both sides of the matrix.",
-        range=Range(1),
-        option=("--n-components", "-k"),
-        metavar="K",
-    )
+        range="[1, 2^63)", option=("--n-components", "-k"), metavar="K")
     _: KW_ONLY
     objective: Literal["posterior", "errors"] = parameter(
         "posterior",
@@ -220,110 +193,72 @@ class FactorizationParameters(CommonParameters):
         "to predict unobserved ones. `factorize` uses the former unless a parameter of message "
         "passing, such as `method`, is given.",
         '"errors" is a search that does not use `method`, `noise`, `row_prior`, `column_prior`, '
-        "`damping`, `max_iter`, `tol`, `messages`, `decimation` and `zeros`.",
-    )
+        "`damping`, `max_iter`, `tol`, `messages`, `decimation` and `zeros`.")
     false_one_weight: float = parameter(
         1.0,
         "The cost of a false one relative to a missed one; infinity (inf) allows no false ones.",
         "A one is false if the product is 1 and a zero was observed, and missed if the product is "
-        "0 and a one was observed.",
-        range=Range(0, closed="right"),
-        only="errors",
-        metavar="W|inf",
-    )
+        "0 and a one was observed.", range="(0.0, inf]", only="errors", metavar="W|inf")
     bound: bool = parameter(
-        True,
-        "Whether to compute a lower bound of the errors, which takes up to two seconds.",
+        True, "Whether to compute a lower bound of the errors, which takes up to two seconds.",
         "On a small table, that is more than the search takes. If False, `error_bound_` is 0.",
-        only="errors",
-        option=("--bound/--no-bound",),
-    )
+        only="errors", option=("--bound/--no-bound",))
     product: Literal["or", "xor"] = parameter("or", "How the factors are combined.")
     method: Literal["auto", "max-sum", "sum-product", "paper"] = parameter(
-        "auto",
-        "The message-passing algorithm.",
+        "auto", "The message-passing algorithm.",
         '"auto" runs short max-sum starts and finishes the best of them by sum-product with a '
         'learned channel and learned priors. "max-sum" finds the most probable factors with the '
         "messages of Ravanbakhsh, Póczos and Greiner (2016), in sweeps, with small integers, and "
         'keeps the best iterate. "sum-product" computes marginals from a random start. "paper" is '
         "the algorithm of that paper as it is printed, and nothing else: one run with six arrays "
         "of floats, of which the last iterate is the result. It needs a number of factors and is "
-        "slower.",
-        only="posterior",
-    )
+        "slower.", only="posterior")
     noise: float | Channel | Literal["learn"] | None = parameter(
         None,
         "Probability that an observed entry is flipped; by default, it is learned, but 0.1 with "
         '`method="max-sum"` and "paper".',
         "A `Channel` may have different probabilities for zeros and ones, and for each entry.",
-        range=Range(0, 1, "both"),
-        only="posterior",
-        metavar="P",
-    )
+        range="[0.0, 1.0]", only="posterior", metavar="P")
     row_prior: float | ArrayLike | Literal["learn"] | None = parameter(
         None,
         "Prior probability that a row has a factor, P(x = 1); by default, it is learned, but 0.5 "
         'with `method="max-sum"` and "paper".',
         "An array broadcasts to (M, K). With 0 and 1, an entry of X is known.",
-        range=Range(0, 1, "both"),
-        only="posterior",
-        metavar="P",
-    )
+        range="[0.0, 1.0]", only="posterior", metavar="P")
     column_prior: float | ArrayLike | Literal["learn"] | None = parameter(
         None,
         "Prior probability that a column has a factor, P(y = 1); by default, it is learned, but "
         '0.5 with `method="max-sum"` and "paper".',
         "An array broadcasts to (K, N). With 0 and 1, an entry of Y is known.",
-        range=Range(0, 1, "both"),
-        only="posterior",
-        metavar="P",
-    )
+        range="[0.0, 1.0]", only="posterior", metavar="P")
     damping: float = parameter(
-        0.4,
-        "Weight of the new message in each update.",
-        range=Range(0, 1, "right"),
-        only="posterior",
-    )
+        0.4, "Weight of the new message in each update.", range="(0.0, 1.0]", only="posterior")
     max_iter: int = parameter(
-        200, "Maximum number of iterations per start.", range=Range(1), only="posterior"
-    )
+        200, "Maximum number of iterations per start.", range="[1, 2^63)", only="posterior")
     tol: float = parameter(
-        1e-3,
-        "Convergence tolerance of the messages.",
+        1e-3, "Convergence tolerance of the messages.",
         "A run ends when no message changes by more than this in an iteration: in max-sum relative "
         'to its bound |L|, in sum-product in log-odds. With `method="paper"`, the change is that '
-        "of the messages to rows, in log-odds.",
-        range=Range(0),
-        only="posterior",
-    )
+        "of the messages to rows, in log-odds.", range="[0.0, inf)", only="posterior")
     n_init: int | Literal["auto"] = parameter(
-        "auto",
-        "Number of random starts, of which the best is kept.",
+        "auto", "Number of random starts, of which the best is kept.",
         '"auto" means 1 with `method="max-sum"` and "paper" (which allows no more) and with '
         "collective `zeros`, otherwise at most 6, and fewer if they agree. With "
         '`objective="errors"`, it is the number of independent searches; "auto" means until three '
         "of them find the lowest error, and without `max_time` at most 8.",
-        range=Range(1),
-        metavar="N",
-    )
+        range="[1, 2^63)", metavar="N")
     messages: Literal["auto", "uint8", "float32"] = parameter(
-        "auto",
-        "How messages are stored: in small integers or as floats.",
+        "auto", "How messages are stored: in small integers or as floats.",
         '"uint8" has 8 bits in max-sum and 16 bits in sum-product. "auto" means "uint8" if the '
         "channel is the same for every entry and not nearly certain; if `n_components` is given, "
         "max-sum that runs to the end does the last 30% of its iterations with floats, provided "
-        "that these take at most 300 MB.",
-        only="posterior",
-    )
+        "that these take at most 300 MB.", only="posterior")
     decimation: float | None = parameter(
-        None,
-        "Fraction of the undecided factor entries that is fixed in each round, until all are "
+        None, "Fraction of the undecided factor entries that is fixed in each round, until all are "
         "decided.",
         "With sum-product: the entries of X and Y with the strongest beliefs are fixed, and the "
         "iterations continue. This breaks ties between equally good solutions.",
-        range=Range(0, 1, "right"),
-        only="posterior",
-    )
+        range="(0.0, 1.0]", only="posterior")
     zeros: Literal["auto", "exact", "collective"] = parameter(
         "auto",
         'For sparse input in which absent entries are zeros. "exact": treat each zero separately; '
@@ -332,29 +267,20 @@ class FactorizationParameters(CommonParameters):
         'With "exact", each zero has messages of its own. With "collective", time and memory are '
         "proportional to the number of ones; this needs the OR product and one channel for all "
         'entries. "auto" means "collective" for a sparse matrix of at least 50 million cells of '
-        "which at most a tenth are ones.",
-        only="posterior",
-        option=("--zero-treatment",),
-    )
+        "which at most a tenth are ones.", only="posterior", option=("--zero-treatment",))
     absent: Literal["zero", "missing"] = parameter(
-        "zero", "How to treat the entries that a sparse matrix does not store.", option=()
-    )
+        "zero", "How to treat the entries that a sparse matrix does not store.", option=())
     checkpoint: str | Path | Checkpoint | None = parameter(
         None,
         "A directory in which a long run saves its state, so that it can continue after a crash.",
         "It does so every two minutes. A `fit` of the same data with the same parameters continues "
         "from there, with the same result. When it is finished, the directory is empty again.",
-        metavar="DIRECTORY",
-    )
+        metavar="DIRECTORY")
     max_memory: float | str | None = parameter(
-        None,
-        "Memory limit of a fit in addition to its input, for example 2GiB; messages that exceed it "
-        "are kept in files.",
+        None, "Memory limit of a fit in addition to its input, for example 2GiB; messages that "
+        "exceed it are kept in files.",
         "A number is one of bytes. The files are in the directory for temporary files (TMPDIR) and "
-        "are loaded block by block. The result is the same.",
-        range=Range(1),
-        metavar="SIZE",
-    )
+        "are loaded block by block. The result is the same.", range="[1.0, inf)", metavar="SIZE")
 
 
 @dataclass(eq=False, repr=False)
@@ -363,8 +289,7 @@ class ClusterParameters(FactorizationParameters):
 
     _: KW_ONLY
     client: Client | None = parameter(
-        None, "The Dask client; by default, the current one.", option=()
-    )
+        None, "The Dask client; by default, the current one.", option=())
 
 
 @dataclass(eq=False, repr=False)
@@ -372,42 +297,25 @@ class CompletionParameters(CommonParameters):
     """The parameters of `BooleanCompletion`."""
 
     n_components: int | Literal["auto"] = parameter(
-        "auto",
-        "Number of Boolean factors of a layer, and of the plain Boolean model.",
+        "auto", "Number of Boolean factors of a layer, and of the plain Boolean model.",
         "By default, layers have 4, and also 8 from 10,000 entries on; in the plain model, they "
-        "are chosen by description length.",
-        range=Range(1),
-    )
+        "are chosen by description length.", range="[1, 2^63)")
     n_layers: int | Literal["auto"] = parameter(
-        "auto",
-        "Number of Boolean layers; 0 means none.",
+        "auto", "Number of Boolean layers; 0 means none.",
         "By default, it is the best number up to 6, or up to 3 with fewer than 10,000 entries; "
         "several strengths are tried.",
-        range=Range(0),
-        option=("--layers", "--n-layers"),
-        metavar="N",
-    )
+        range="[0, 2^63)", option=("--layers", "--n-layers"), metavar="N")
     n_members: int = parameter(
-        16,
-        "Number of models whose probabilities are averaged.",
+        16, "Number of models whose probabilities are averaged.",
         "More members make the probabilities a little more stable, and take longer.",
-        range=Range(1),
-        option=("--members", "--n-members"),
-        metavar="N",
-    )
+        range="[1, 2^63)", option=("--members", "--n-members"), metavar="N")
     _: KW_ONLY
     n_directions: int | Literal["auto"] = parameter(
-        "auto",
-        "Number of real-valued directions in which rows and columns differ; 0 means none.",
+        "auto", "Number of real-valued directions in which rows and columns differ; 0 means none.",
         "By default, it is the best of 0, 2 and 8, and of 16 if 8 are better than fewer; with or "
         "without the pattern of entries.",
-        range=Range(0),
-        option=("--directions", "--n-directions"),
-        metavar="N",
-    )
+        range="[0, 2^63)", option=("--directions", "--n-directions"), metavar="N")
     absent: Literal["zero", "missing"] = parameter(
-        "missing", "How to treat the entries that a sparse matrix does not store.", option=()
-    )
+        "missing", "How to treat the entries that a sparse matrix does not store.", option=())
     client: Client | None = parameter(
-        None, "A Dask client whose cluster runs trials and members.", option=()
-    )
+        None, "A Dask client whose cluster runs trials and members.", option=())

@@ -270,8 +270,7 @@ def check_factor_options(
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.estimator.parameters import check_values, with_objective
 
-    defaults = BooleanMatrixFactorization().get_params(deep=False)
-    chosen = with_objective(how, defaults, objective)
+    chosen = with_objective(how, objective)
     if where.is_used:
         chosen["objective"] = how.get("objective", "posterior")
     estimator = BooleanMatrixFactorization(**chosen)
@@ -318,8 +317,7 @@ def fit_factors(
     chosen = how | {"verbose": 0 if quiet else 1}
     with client_of(where, quiet) as client, warnings_as_lines(quiet):
         if client is None:
-            defaults = BooleanMatrixFactorization().get_params(deep=False)
-            model = BooleanMatrixFactorization(**with_objective(chosen, defaults, objective))
+            model = BooleanMatrixFactorization(**with_objective(chosen, objective))
             model.fit(observations)
         else:
             from boolweave.distributed import DaskBooleanMatrixFactorization

@@ -21,7 +21,6 @@ import typer
 
 from boolweave.cli.process import INTERRUPTED, catch_interruptions, ignore_output
 from boolweave.parameters import (
-    LARGEST_SEED,
     CompletionParameters,
     FactorizationParameters,
     Parameter,
@@ -210,13 +209,11 @@ class ParameterGroup:
 
 def typer_option(parameter: Parameter, panel: str | None = None) -> Any:
     """The option of a parameter, as typer describes it."""
-    default, metavar, limits = parameter.default, parameter.metavar, parameter.range
-    shown = str(default)
-    if default is None or parameter.name == "objective":  # the default depends on the command
+    default, metavar = parameter.default, parameter.metavar
+    shown = "" if default is None else parameter.name if default is True else str(default)
+    if parameter.name == "objective":  # whose default depends on the command
         shown = ""
-    elif default is True:
-        shown = parameter.name
-    seeds = limits is not None and limits.high == LARGEST_SEED
+    seeds = parameter.name == "random_state"
     return typer.Option(
         *parameter.options,
         help=re.sub('["`]', "", as_options(parameter.sentence)),
@@ -224,7 +221,7 @@ def typer_option(parameter: Parameter, panel: str | None = None) -> Any:
         metavar="|".join([metavar, *parameter.words]) if metavar else None,
         show_default=shown or True,
         min=0 if seeds else None,
-        max=LARGEST_SEED if seeds else None,
+        max=2**32 - 1 if seeds else None,  # as in scikit-learn
     )
 
 

@@ -53,11 +53,15 @@ OF_KINDS: dict[str, list[Any]] = {
 def constraints_of(parameter: Parameter) -> list[Any]:
     """The values of a parameter, in the form of scikit-learn's checks."""
     found: list[Any] = [StrOptions(set(parameter.words))] if parameter.words else []
-    kinds, limits = [kind.__name__ for kind in parameter.kinds], parameter.range
-    if limits is not None and "float" in kinds:
-        found.append(Interval(Real, limits.low, limits.high, closed=limits.closed))
+    kinds, text = [kind.__name__ for kind in parameter.kinds], parameter.range
+    low, high = (text or "[,]")[1:-1].split(",")
+    if text is not None and parameter.number is int:
+        found.append(AtLeast(int(low)))
+    elif text is not None:
+        closed = {"[]": "both", "[)": "left", "(]": "right", "()": "neither"}[text[0] + text[-1]]
+        found.append(Interval(Real, float(low), float(high), closed=closed))
     elif "int" in kinds and "RandomState" not in kinds:  # whose check includes seeds
-        found.append(Integral if limits is None else AtLeast(limits.low))
+        found.append(Integral)
     return [*found, *(check for kind in kinds for check in OF_KINDS.get(kind, ()))]
 
 
@@ -80,27 +84,27 @@ def check_values(estimator: Any, name_of: Callable[[str], str]) -> None:
             raise ValueError(f"{name_of(name)}: expected {parameter.expected}, got {value!r}")
 
 
-# Parameters of message passing, which the search for the fewest errors does not use.
-POSTERIOR_ONLY = [
-    name
-    for name, parameter in parameters_of(FactorizationParameters).items()
-    if parameter.only == "posterior"
-]
+DECLARED = parameters_of(FactorizationParameters)
 
 # What the default None of these parameters means, written out.
 MEANING_OF_NONE = {"noise": "learn", "row_prior": "learn", "column_prior": "learn"}
 
 
-def not_default(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
+def not_default(values: Mapping[str, Any]) -> list[str]:
     """Names of the parameters whose value is not the default, which may also be written out."""
 
     def is_default(name: str, value: Any) -> bool:
         if np.ndim(value):
             return False
-        meaning = MEANING_OF_NONE.get(name)
-        return bool(value == defaults[name]) or (meaning is not None and value in (None, meaning))
+        meaning, default = MEANING_OF_NONE.get(name), getattr(FactorizationParameters, name)
+        return bool(value == default) or (meaning is not None and value in (None, meaning))
 
     return [name for name, value in values.items() if not is_default(name, value)]
+
+
+def of_message_passing(values: Mapping[str, Any]) -> list[str]:
+    """Those of them that the search for the fewest errors does not use."""
+    return [name for name in not_default(values) if DECLARED[name].only == "posterior"]
 
 
 def check_objective(parameters: BooleanMatrixFactorization) -> None:
@@ -117,9 +121,8 @@ def check_objective(parameters: BooleanMatrixFactorization) -> None:
                 'have; set `objective="errors"`, or leave it out'
             )
         return
-    defaults = type(parameters)().get_params(deep=False)
-    values = {name: getattr(parameters, name) for name in POSTERIOR_ONLY}
-    given = [f"`{name}`" for name in not_default(values, defaults)]
+    values = {name: getattr(parameters, name) for name in DECLARED}
+    given = [f"`{name}`" for name in of_message_passing(values)]
     if given:
         raise ValueError(
             f'`objective="errors"` counts wrong entries and does not use {", ".join(given)}; leave '
@@ -205,13 +208,10 @@ def check_fit_parameters(
         )
 
 
-def with_objective(
-    parameters: Mapping[str, Any], defaults: Mapping[str, Any], default: str = "errors"
-) -> dict[str, Any]:
+def with_objective(parameters: Mapping[str, Any], default: str = "errors") -> dict[str, Any]:
     """Add an objective: "posterior" if a parameter that only this objective has is not default."""
-    values = {name: value for name, value in parameters.items() if name in POSTERIOR_ONLY}
-    needed = not_default(values, defaults)
-    return {"objective": "posterior" if needed else default, **parameters}
+    known = {name: parameters[name] for name in DECLARED if name in parameters}
+    return {"objective": "posterior" if of_message_passing(known) else default, **parameters}
 
 
 def settings_of(parameters: BooleanMatrixFactorization, seen: ObservedEntries) -> Settings:
@@ -232,6 +232,7 @@ def settings_of(parameters: BooleanMatrixFactorization, seen: ObservedEntries) -
             f"{np.shape(priors[0])} and {np.shape(priors[1])}; set `n_components`, or pass one "
             "number for all factors"
         )
+    unchanged = ("product", "method", "damping", "tol", "n_jobs", "decimation")
     noise, n_init = parameters.noise, parameters.n_init
     if noise is None:
         noise = PAPER_FLIP if paper else "learn"
@@ -240,20 +241,15 @@ def settings_of(parameters: BooleanMatrixFactorization, seen: ObservedEntries) -
     prior = PAPER_PRIOR if paper else "learn"
     return Settings(
         n_components=1 if chosen else int(parameters.n_components),
-        product=parameters.product,
-        method=parameters.method,
         noise=noise if isinstance(noise, Channel | str) else Channel.symmetric(noise),
         row_prior=prior if parameters.row_prior is None else parameters.row_prior,
         column_prior=prior if parameters.column_prior is None else parameters.column_prior,
-        damping=parameters.damping,
         max_iter=int(parameters.max_iter),
-        tol=parameters.tol,
         n_init=int(n_init),
-        n_jobs=parameters.n_jobs,
-        decimation=parameters.decimation,
         messages="float32" if printed else parameters.messages,
         alone=not printed,
         max_memory=bytes_allowed(parameters.max_memory),
+        **{name: getattr(parameters, name) for name in unchanged},
     )
 
 
