@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
     from boolweave.engine.result import Result
 
-# Fewer iterations than this, the default of max_iter, may simply have been too few.
-USUAL_ITERATIONS = 200
-
 
 class DegenerateDataWarning(UserWarning):
     """Nothing or only one value was observed, so that missing entries cannot be inferred."""
@@ -49,9 +46,11 @@ def about_changes(result: Result, parameters: Any) -> None:
     if judging.has_settled(result):
         return
     share = judging.share_changing(result)
+    # Fewer iterations than this, the default of max_iter, may simply have been too few.
+    usual_iterations = 200
     if out_of_time:
         remedy = f"Raise `max_time`, which is {parameters.max_time:g} seconds."
-    elif parameters.max_iter < USUAL_ITERATIONS:
+    elif parameters.max_iter < usual_iterations:
         remedy = f"Raise `max_iter`, which is {parameters.max_iter}."
     elif parameters.method == "paper":
         remedy = 'Use `method="max-sum"`, which keeps the best factors of several attempts.'

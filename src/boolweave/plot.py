@@ -30,12 +30,6 @@ FACTOR_COLOURS = (
     "#009e73", "#e69f00", "#cc79a7", "#56b4e9", "#d55e00", "#0072b2", "#7a5195", "#999999",
 )  # fmt: skip
 
-# Membership strips thinner than this many inches cannot be read; thicker ones waste space.
-STRIP_INCHES = 0.11
-
-# Maximum number of names next to a picture; more could not be read.
-NAMES_DRAWN = 120
-
 # Maximum number of cells of a matrix that a picture can show.
 MOST_CELLS = 50_000_000
 
@@ -109,11 +103,13 @@ def plot_tiles(
 
     figure = Figure(figsize=(4.0 * len(panels) + 0.8, 7.6), layout="constrained", dpi=150)
     figure.get_layout_engine().set(w_pad=0.06, h_pad=0.04)  # type: ignore[call-arg, union-attr]
+    # Membership strips thinner than this many inches cannot be read; thicker ones waste space.
+    strip_inches = 0.11
     grid = figure.add_gridspec(
         2,
         2 * len(panels),
-        width_ratios=[left.shape[1] * STRIP_INCHES, 3.6] * len(panels),
-        height_ratios=[len(top) * STRIP_INCHES, 6.0],
+        width_ratios=[left.shape[1] * strip_inches, 3.6] * len(panels),
+        height_ratios=[len(top) * strip_inches, 6.0],
         wspace=0.0,
         hspace=0.0,
     )
@@ -232,7 +228,9 @@ def plot_members(sides: Mapping[str, tuple[NDArray[np.float64], Sequence[str]]])
     from matplotlib.figure import Figure
 
     longest = max(len(names) for _, names in sides.values())
-    height = float(np.clip(0.15 * min(longest, NAMES_DRAWN), 2.5, 18.0)) + 0.9
+    # Maximum number of names next to a picture; more could not be read.
+    names_drawn = 120
+    height = float(np.clip(0.15 * min(longest, names_drawn), 2.5, 18.0)) + 0.9
     figure = Figure(figsize=(4.4 * len(sides), height), layout="constrained", dpi=150)
     palette = LinearSegmentedColormap.from_list("membership", [ZERO, ONE])
     picture = None
@@ -244,7 +242,7 @@ def plot_members(sides: Mapping[str, tuple[NDArray[np.float64], Sequence[str]]])
         axes.set_title(f"{len(names):,} {side}", fontsize=11, color=INK, loc="left")
         axes.set_xticks(range(chance.shape[1]), [str(k + 1) for k in range(chance.shape[1])])
         axes.set_xlabel("factor", color=FAINT, fontsize=9)
-        if len(names) <= NAMES_DRAWN:
+        if len(names) <= names_drawn:
             axes.set_yticks(range(len(names)), [shortened(name) for name in names], fontsize=7)
         else:
             axes.set_yticks([])

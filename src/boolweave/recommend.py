@@ -153,9 +153,6 @@ def surest(odds: NDArray[np.floating[Any]]) -> NDArray[np.intp]:
 
 # ---------------------------------------------------------------- recommendations
 
-# Numbers of rows and of columns of recommendations that a text shows.
-TEXT_ROWS, TEXT_COLUMNS = 5, 3
-
 
 class Why(Protocol):
     """An explanation, which gives its reason in one line."""
@@ -267,19 +264,21 @@ class Recommendations:
         n = len(self.rows)
         lines = [f"Recommendations for {counted(n, 'row')}"]
         seen = self.explainer.observations
+        # Numbers of rows and of columns of recommendations that a text shows.
+        text_rows, text_columns = 5, 3
         for row, columns, chances in zip(
-            self.rows[:TEXT_ROWS], self.columns, self.probabilities, strict=False
+            self.rows[:text_rows], self.columns, self.probabilities, strict=False
         ):
             own = columns[columns >= 0]
             shown = [
                 f"{name_of(seen, int(column), 'column')} {percent(chance)}"
-                for column, chance in zip(own[:TEXT_COLUMNS], chances, strict=False)
+                for column, chance in zip(own[:text_columns], chances, strict=False)
             ]
-            more = f" and {len(own) - TEXT_COLUMNS} more" if len(own) > TEXT_COLUMNS else ""
+            more = f" and {len(own) - text_columns} more" if len(own) > text_columns else ""
             what = ", ".join(shown) or "nothing, because every column was observed"
             lines.append(f"  {name_of(seen, int(row), 'row')}: {what}{more}")
-        if n > TEXT_ROWS:
-            lines.append(f"  and {n - TEXT_ROWS:,} more rows")
+        if n > text_rows:
+            lines.append(f"  and {n - text_rows:,} more rows")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

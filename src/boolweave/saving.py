@@ -39,9 +39,6 @@ VERSION = 5
 
 NO_MODEL = "this is not a boolweave model, or it is damaged; expected a file written by save()"
 
-# Number of bytes of the JSON header of a file, in which a character takes four.
-LONGEST_HEADER = 1 << 28
-
 Plain: TypeAlias = bool | int | float | str | None
 Stored = TypeVar("Stored")
 
@@ -187,9 +184,11 @@ def reading(
 @contextmanager
 def _opened(path: str | Path) -> Iterator[tuple[Archive, dict[str, Any]]]:
     """A file and its JSON header; any error that is not described yet means that it is no model."""
+    # Number of bytes of the JSON header of a file, in which a character takes four.
+    longest_header = 1 << 28
     try:
         with Archive(Path(path)) as stored:
-            if stored.header("header").shape or stored.size("header") > LONGEST_HEADER:
+            if stored.header("header").shape or stored.size("header") > longest_header:
                 raise ValueError("header")
             yield stored, json.loads(str(stored["header"]))
     except (FileNotFoundError, PermissionError, FileError, MemoryError):
@@ -252,9 +251,12 @@ def check_shapes(arrays: Mapping[str, LazyArray], layout: Layout, sides: dict[st
 
 
 def unpacked(
-    kind: type[Stored], node: Node, arrays: Mapping[str, LazyArray], layout: Layout,
+    kind: type[Stored],
+    node: Node,
+    arrays: Mapping[str, LazyArray],
+    layout: Layout,
     classes: Sequence[type],
-) -> Stored:  # fmt: skip
+) -> Stored:
     """The tree of a file, to which every array must belong, and those of the layout by name."""
     unpacker = Unpacker(arrays, classes)
     unpacker.places = layout

@@ -17,11 +17,6 @@ from boolweave.runtime.types import Integers
 
 Doubles: TypeAlias = NDArray[np.float64]
 
-# Fraction of the observed entries by which a method chooses parameters that are "auto", and their
-# minimum number. If there are fewer than twice as many entries, all entries serve both purposes.
-VALIDATION_SHARE = 0.1
-LEAST_VALIDATION = 5
-
 
 class Triplets(NamedTuple):
     """Rows, columns and values of entries, each (n,)."""
@@ -137,9 +132,14 @@ def hold_out(
     observations: Observations, random: np.random.Generator
 ) -> tuple[Observations, Triplets]:
     """Split the entries into those to fit and those to choose by; tiny data serve as both."""
-    if observations.n_observed < 2 * LEAST_VALIDATION:
+    # Fraction of the observed entries by which a method chooses parameters that are "auto", and
+    # their minimum number. If there are fewer than twice as many entries, all entries serve both
+    # purposes.
+    validation_share = 0.1
+    least_validation = 5
+    if observations.n_observed < 2 * least_validation:
         return observations, entries_of(observations)
-    share = max(VALIDATION_SHARE, LEAST_VALIDATION / observations.n_observed)
+    share = max(validation_share, least_validation / observations.n_observed)
     kept, rows, columns, values = observations.hide(share, random)
     return kept, Triplets(rows, columns, values)
 

@@ -54,12 +54,6 @@ class Majority(Baseline):
         return np.full(len(rows), self.share_of_ones_)
 
 
-REGULARIZATIONS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-
-# Newton's method ends when no entry of the gradient is larger than this, relative to one entry.
-SMALL_GRADIENT = 1e-5
-MOST_STEPS, MOST_HALVINGS = 50, 30
-
 # A step need not be exact, because the next one corrects it.
 ROUGH_SOLUTION, MOST_PRODUCTS = 1e-2, 50
 LEAST_WEIGHT = 1e-12
@@ -114,14 +108,15 @@ class BiasModel(Baseline):
     def _fit(self, observations: Observations) -> None:
         strength = self.regularization
         start: Doubles | None = None
+        regularizations = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
         if strength == "auto":
             kept, check = hold_out(observations, self._generator())
             losses: dict[float, float] = {}
-            for candidate in sorted(REGULARIZATIONS, reverse=True):  # each starts from the last
+            for candidate in sorted(regularizations, reverse=True):  # each starts from the last
                 start = self._keep(solve(kept, candidate, start))
                 score = self._score(check.rows, check.columns)
                 losses[candidate] = log_loss(check.values, sigmoid(score))
-            strength = min(REGULARIZATIONS, key=lambda candidate: losses[float(candidate)])
+            strength = min(regularizations, key=lambda candidate: losses[float(candidate)])
         self.regularization_ = float(strength)
         self._keep(solve(observations, self.regularization_, start))
         self.n_components_ = 0
@@ -152,8 +147,11 @@ def solve(observations: Observations, strength: float, start: Doubles | None = N
         logits = np.zeros(size)
         logits[0] = log_odds(share_of_ones(observations.values))
     loss, gradient = loss_and_gradient(logits, entries, observations.shape, strength)
-    for _ in range(MOST_STEPS):
-        if np.abs(gradient).max() <= SMALL_GRADIENT:
+    # Newton's method ends when no entry of the gradient is larger than this, relative to one entry.
+    small_gradient = 1e-5
+    most_steps, most_halvings = 50, 30
+    for _ in range(most_steps):
+        if np.abs(gradient).max() <= small_gradient:
             break
         p = sigmoid(_log_odds(logits, entries, observations.n_rows))
         weights = csr_array(
@@ -163,7 +161,7 @@ def solve(observations: Observations, strength: float, start: Doubles | None = N
         hessian = LinearOperator((size, size), matvec=product, dtype=np.float64)
         scale = dia_array((1 / diagonal[None], [0]), shape=(size, size))
         step = cg(hessian, -gradient, rtol=ROUGH_SOLUTION, maxiter=MOST_PRODUCTS, M=scale)[0]
-        for _ in range(MOST_HALVINGS):
+        for _ in range(most_halvings):
             trial = logits + step
             new = loss_and_gradient(trial, entries, observations.shape, strength)
             if new[0] < loss:

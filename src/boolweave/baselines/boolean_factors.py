@@ -30,12 +30,6 @@ Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array
 
 Option = TypeVar("Option", float, str)
 
-# A greedy search seldom gains from more factors than this, so that "auto" does not try more.
-MOST_COMPONENTS = 30
-
-# Matrices with a smaller fraction of observed entries are multiplied as sparse matrices.
-DENSE_SHARE = 0.1
-
 
 class BooleanFactors(TransformerMixin, Baseline):
     """Predictions from Boolean factors, and factors of new rows, for Asso and GreConD.
@@ -102,7 +96,10 @@ class BooleanFactors(TransformerMixin, Baseline):
         there is nothing to choose, nothing is held out.
         """
         open_rank = self.n_components == "auto"
-        most = MOST_COMPONENTS if open_rank else int(self.n_components)
+        # A greedy search seldom gains from more factors than this, so that "auto" does not try
+        # more.
+        most_components = 30
+        most = most_components if open_rank else int(self.n_components)
         option, rates = options[0], None
         if open_rank or len(options) > 1:
             kept, check = hold_out(observations, self._generator())
@@ -153,7 +150,9 @@ def matrix_of(observations: Observations, entries: Array) -> Matrix:
 
     stored = (entries.astype(np.float32), observations.indices, observations.indptr)
     matrix = csr_array(stored, shape=observations.shape)
-    dense = observations.n_observed > DENSE_SHARE * observations.n_rows * observations.n_columns
+    # Matrices with a smaller fraction of observed entries are multiplied as sparse matrices.
+    dense_share = 0.1
+    dense = observations.n_observed > dense_share * observations.n_rows * observations.n_columns
     return matrix.toarray() if dense else matrix
 
 
@@ -162,9 +161,6 @@ def matrix_of(observations: Observations, entries: Array) -> Matrix:
 
 # The paper reports the best of these.
 PAPER_THRESHOLDS = (0.10, 0.31, 0.52, 0.74, 0.95)
-
-# Number of candidates that are evaluated at a time, so that the gains (M, part) fit into memory.
-PART = 512
 
 
 class Asso(BooleanFactors):
@@ -259,9 +255,12 @@ class Asso(BooleanFactors):
             np.zeros((observations.n_rows, most), np.uint8),
             np.zeros((most, observations.n_columns), np.uint8),
         )
+        # Number of candidates that are evaluated at a time, so that the gains (M, part) fit into
+        # memory.
+        n_at_once = 512
         for k in range(most):
             best, who = 0.0, -1
-            for some in cut(len(candidates), 1, PART):
+            for some in cut(len(candidates), 1, n_at_once):
                 part = candidates[some].astype(np.float32)
                 gains = np.maximum(gain_of_entry @ part.T, 0).sum(axis=0)
                 if gains.max() > best:

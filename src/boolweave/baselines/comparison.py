@@ -100,12 +100,6 @@ N_FOLDS = 5
 # What a split does with an entry: train on it, test on it, or neither.
 KEPT, HIDDEN, LEFT_OUT = range(3)
 
-# Number of bytes at the end of the output of a process that are searched for its last line.
-_TAIL = 2**16
-
-# A difference of more than this many standard errors is not due to the choice of folds.
-CLEAR = 2.0
-
 # The names of measures in a sentence.
 WORDS = {"log_loss": "log-loss", "auc": "area under the curve", "calibration": "calibration error"}
 
@@ -145,7 +139,9 @@ class Verdict:
     @property
     def is_clear(self) -> bool:
         """Whether the difference is more than twice its standard error."""
-        return self.difference > CLEAR * self.error
+        # A difference of more than this many standard errors is not due to the choice of folds.
+        clear = 2.0
+        return self.difference > clear * self.error
 
     def __str__(self) -> str:
         word = WORDS.get(self.measure, self.measure)
@@ -238,9 +234,15 @@ class Comparison:
         gain = own - other if MEASURES[measure] else other - own
         error = float(np.std(gain, ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else float("nan")
         return Verdict(
-            measure, winner, runner_up, float(own.mean()), float(gain.mean()), error,
-            int(np.count_nonzero(gain > 0)), len(gain),
-        )  # fmt: skip
+            measure,
+            winner,
+            runner_up,
+            float(own.mean()),
+            float(gain.mean()),
+            error,
+            int(np.count_nonzero(gain > 0)),
+            len(gain),
+        )
 
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary per method: each measure, its standard error, and whether it is best."""
@@ -268,11 +270,13 @@ class Comparison:
             for place, name in enumerate(names):
                 ours = name.startswith("boolweave")
                 axis.errorbar(
-                    self.mean(name, measure), place,
+                    self.mean(name, measure),
+                    place,
                     xerr=np.nan_to_num(self.standard_error(name, measure)),
-                    marker="D" if name == best else "o", capsize=3,
+                    marker="D" if name == best else "o",
+                    capsize=3,
                     color="#d55e00" if ours else "#0072b2",
-                )  # fmt: skip
+                )
             axis.set_xlabel(label)
             axis.grid(axis="x", color="0.9")
         axes[0].set_yticks(range(len(names)), names)
@@ -472,9 +476,12 @@ def _run(
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "boolweave.baselines.worker", str(job)],
-            env=environment, stdout=subprocess.PIPE, stderr=errors, text=True,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
             start_new_session=True,  # Ctrl-C is for this process, which then ends the other
-        )  # fmt: skip
+        )
         folds = []
         try:
             for line in _lines(process):
@@ -515,6 +522,8 @@ def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
 
 def _last_line(file: IO[bytes]) -> str:
     """The last line of the output of a process, in which Python names the error."""
-    file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+    # Number of bytes at the end of the output of a process that are searched for its last line.
+    tail = 2**16
+    file.seek(max(0, file.seek(0, os.SEEK_END) - tail))
     lines = file.read().decode(errors="replace").strip().splitlines()
     return shortened(lines[-1]) if lines else ""

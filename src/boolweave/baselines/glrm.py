@@ -226,13 +226,6 @@ LOSSES = {
 }
 PAPER_REGULARIZATIONS = (0.01, 0.1, 1.0, 10.0)
 
-# What "auto" tries: ranks, and strengths of regularization in finer steps than in the paper.
-RANKS = (1, 2, 4, 8)
-REGULARIZATIONS = (0.1, 0.3, 1.0, 3.0, 10.0)
-
-# Number of steps of one factor before the other one is updated.
-N_INNER = 2
-
 
 class GLRM(Baseline):
     """Generalized low rank model with quadratic regularization, by proximal gradient.
@@ -382,8 +375,12 @@ class GLRM(Baseline):
         """Rank and strength with the lowest log-loss on held-out entries, and the calibration."""
         kept, check = hold_out(observations, self._generator())
         kept_targets = targets[entry_positions(observations, kept.rows_of_entries(), kept.indices)]
-        ranks = RANKS if self.n_components == "auto" else (self.n_components,)
-        strengths = REGULARIZATIONS if self.regularization == "auto" else (self.regularization,)
+        # What "auto" tries: ranks, and strengths of regularization in finer steps than in the
+        # paper.
+        tried_ranks = (1, 2, 4, 8)
+        regularizations = (0.1, 0.3, 1.0, 3.0, 10.0)
+        ranks = tried_ranks if self.n_components == "auto" else (self.n_components,)
+        strengths = regularizations if self.regularization == "auto" else (self.regularization,)
         largest = max(1, min(observations.shape) - 1)
         best, chosen = np.inf, None
         for rank in sorted({min(int(rank), largest) for rank in ranks}):
@@ -430,13 +427,22 @@ class GLRM(Baseline):
         )
         steps = [1.0 / np.maximum(np.diff(side[0].indptr), 1) for side in sides]
         n_iter, last = 0, np.inf
+        # Number of steps of one factor before the other one is updated.
+        n_inner = 2
         while n_iter < self.max_iter:
             n_iter += 1
             for (goal, own, other), step in zip(sides, steps, strict=True):
                 objective = improve_factor(
-                    LOSSES[self.loss], goal, intercept, self.offset, own, other, strength, step,
-                    N_INNER,
-                )  # fmt: skip
+                    LOSSES[self.loss],
+                    goal,
+                    intercept,
+                    self.offset,
+                    own,
+                    other,
+                    strength,
+                    step,
+                    n_inner,
+                )
             objective += strength * float(np.sum(rows**2))
             if last - objective <= self.tol * abs(objective):
                 break

@@ -27,19 +27,6 @@ from boolweave.runtime.types import Integers
 # The paper reports the best of these.
 PAPER_BETAS = (0.1, 1.0, 10.0)
 
-# "auto" tries radii β √(M N) from small to large, growing by this factor, and stops when one does
-# not lower the held-out log-loss.
-FIRST_BETA, BETA_STEP, MOST_BETAS = 0.1, 2.0, 8
-
-# The fits that try radii need not be as exact as the last one.
-ROUGH_ITERATIONS, ROUGH_TOL = 60, 1e-3
-
-# Second derivatives of the logistic loss are at most 1/4, so that a step of 4 always descends.
-STEP = 4.0
-
-# Below this many rows or columns, it is fastest to compute all singular values.
-SMALL = 150
-
 # Number of singular vectors computed in addition to those needed in the last iteration.
 SPARE = 5
 SUBSPACE_ITERATIONS = 2
@@ -133,10 +120,15 @@ class OneBitCompletion(Baseline):
         """Choose the beta with the lowest log-loss on held-out entries, from small to large."""
         kept, check = hold_out(observations, self._generator())
         self.intercept_ = self._intercept(kept)
-        best, beta, found = np.inf, FIRST_BETA, None
-        for i in range(MOST_BETAS):
-            candidate = FIRST_BETA * BETA_STEP**i / np.sqrt(self.rank)
-            found = self._solve(kept, candidate, found, ROUGH_ITERATIONS, ROUGH_TOL)
+        # "auto" tries radii β √(M N) from small to large, growing by this factor, and stops when
+        # one does not lower the held-out log-loss.
+        first_beta, beta_step, most_betas = 0.1, 2.0, 8
+        best, beta, found = np.inf, first_beta, None
+        # The fits that try radii need not be as exact as the last one.
+        rough_iterations, rough_tol = 60, 1e-3
+        for i in range(most_betas):
+            candidate = first_beta * beta_step**i / np.sqrt(self.rank)
+            found = self._solve(kept, candidate, found, rough_iterations, rough_tol)
             score = self.intercept_ + found.scores(check.rows, check.columns)
             loss = log_loss(check.values, sigmoid(score))
             if not loss < best:
@@ -179,15 +171,22 @@ class LowRank:
 
 
 def solve(
-    observations: Observations, radius: float, intercept: float, start: LowRank | None,
-    max_iter: int, tol: float, random: np.random.Generator,
-) -> LowRank:  # fmt: skip
+    observations: Observations,
+    radius: float,
+    intercept: float,
+    start: LowRank | None,
+    max_iter: int,
+    tol: float,
+    random: np.random.Generator,
+) -> LowRank:
     """Minimize the log-loss within the nuclear-norm ball (Nesterov's momentum, restarted)."""
     rows, columns, values = entries_of(observations)
     n_rows, n_columns = observations.shape
     current = start or LowRank(np.zeros((n_rows, 0)), np.zeros((n_columns, 0)))
     previous, momentum = current, 1.0
     loss = total_log_loss(intercept + current.scores(rows, columns), values)
+    # Second derivatives of the logistic loss are at most 1/4, so that a step of 4 always descends.
+    step = 4.0
     for iteration in range(1, max_iter + 1):
         following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
         ahead = (momentum - 1) / following
@@ -196,7 +195,7 @@ def solve(
             np.hstack([current.right, previous.right]),
         )
         slope = sigmoid(intercept + point.scores(rows, columns)) - values
-        proposal = project(observations, point, -STEP * slope, radius, current, random)
+        proposal = project(observations, point, -step * slope, radius, current, random)
         new_loss = total_log_loss(intercept + proposal.scores(rows, columns), values)
         if new_loss > loss and momentum > 1:
             previous, momentum = current, 1.0  # the momentum overshot: restart it
@@ -210,9 +209,13 @@ def solve(
 
 
 def project(
-    observations: Observations, point: LowRank, change: Doubles, radius: float, near: LowRank,
+    observations: Observations,
+    point: LowRank,
+    change: Doubles,
+    radius: float,
+    near: LowRank,
     random: np.random.Generator,
-) -> LowRank:  # fmt: skip
+) -> LowRank:
     """The matrix of nuclear norm ≤ radius nearest to `point` + the sparse matrix `change`."""
     from scipy.sparse import csr_array
 
@@ -221,8 +224,10 @@ def project(
     )
     smallest = min(observations.shape)
     n_values = min(near.left.shape[1] + SPARE, smallest)
+    # Below this many rows or columns, it is fastest to compute all singular values.
+    small = 150
     while True:
-        if smallest <= SMALL or 2 * n_values > smallest:
+        if smallest <= small or 2 * n_values > smallest:
             u, s, vt = all_triples(sparse.toarray() + point.left @ point.right.T)
             n_values = smallest
         else:

@@ -78,9 +78,15 @@ def _has_shape(value: Any) -> bool:
 
 
 def measure(
-    model: Any, kept: Observations, rows: Any, columns: Any, values: Any,
-    *, top: int, with_errors: bool,
-) -> dict[str, float]:  # fmt: skip
+    model: Any,
+    kept: Observations,
+    rows: Any,
+    columns: Any,
+    values: Any,
+    *,
+    top: int,
+    with_errors: bool,
+) -> dict[str, float]:
     """Fit to the kept entries, and score the predictions of the hidden ones."""
     start = time.perf_counter()
     model.fit(kept)

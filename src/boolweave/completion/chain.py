@@ -34,22 +34,12 @@ from boolweave.runtime.types import Doubles, Floats, Positions
 
 SLOPES = slope_table()
 
-# First variance of offsets and directions.
-FIRST_VARIANCE = 0.3
-
 # Prior of a variance: it counts like this many lines with this variance.
 PRIOR_LINES, PRIOR_VARIANCE = 2.0, 0.5
 
 # Prior variance of a coefficient: of the constant, which is free, and of features. If all entries
 # have the same value, they only show that the constant is large, and the prior limits it.
 FREE, FREE_OF_ONE_VALUE, SMALL = 100.0, 4.0, 0.25
-
-# Prior of the variance of coefficients of the pattern of entries: it counts like this many
-# coefficients with this variance.
-PATTERN_COEFFICIENTS, PATTERN_VARIANCE = 2.0, 0.1
-
-# Steps of message passing in a new layer, and then in each layer.
-FIRST_STEPS, MORE_STEPS = 15, 3
 
 # Number of sweeps after a layer was added, and of draws that are averaged after them. Strong layers
 # take long to converge, so trials and members must give them the same time.
@@ -71,8 +61,10 @@ class Side:
     ) -> Side:
         """Random directions, and offsets of 0."""
         lines = np.zeros((n, n_directions + 1))
-        lines[:, :-1] = random.normal(size=(n, n_directions)) * np.sqrt(FIRST_VARIANCE)
-        variance = np.full(n_directions + 1, FIRST_VARIANCE)
+        # First variance of offsets and directions.
+        first_variance = 0.3
+        lines[:, :-1] = random.normal(size=(n, n_directions)) * np.sqrt(first_variance)
+        variance = np.full(n_directions + 1, first_variance)
         return cls(lines, variance, np.zeros((n_features, n_directions + 1)), lines.copy())
 
     def take(self, some: NDArray[np.intp]) -> Side:
@@ -119,8 +111,11 @@ class Side:
     def _pattern_variance(self, n_pattern: int, random: np.random.Generator) -> Doubles:
         """Draw the prior variances of the coefficients of the pattern, (D,)."""
         squares = (self.coefficients[-n_pattern:] ** 2).sum(axis=0)
-        scale = (PATTERN_COEFFICIENTS * PATTERN_VARIANCE + squares) / 2
-        drawn = random.gamma((PATTERN_COEFFICIENTS + n_pattern) / 2, size=len(scale))
+        # Prior of the variance of coefficients of the pattern of entries: it counts like this many
+        # coefficients with this variance.
+        pattern_coefficients, pattern_variance = 2.0, 0.1
+        scale = (pattern_coefficients * pattern_variance + squares) / 2
+        drawn = random.gamma((pattern_coefficients + n_pattern) / 2, size=len(scale))
         return np.asarray(scale / drawn)
 
     def relearn(
@@ -239,9 +234,11 @@ class Chain:
         layer = BooleanLayer(
             entries, self.structure.n_components, sign * self.structure.strength, self.random
         )
-        self._update(layer, FIRST_STEPS)
+        # Steps of message passing in a new layer, and then in each layer.
+        first_steps, more_steps = 15, 3
+        self._update(layer, first_steps)
         self.layers.append(layer)
-        self.update_layers(MORE_STEPS)
+        self.update_layers(more_steps)
 
     def update_layers(self, n_steps: int) -> None:
         """Pass messages in each layer in turn."""
@@ -361,12 +358,6 @@ def _among(
 
 BINARY_CUTS: Doubles = np.array([-np.inf, 0.0, np.inf])
 
-# Minimum distance between two thresholds, and the largest step of one.
-LEAST_GAP, LARGEST_STEP = 0.02, 0.25
-
-# Probabilities of a level are kept this far from 0.
-LEAST_CHANCE = 1e-9
-
 
 def first_cuts(table: Table) -> Doubles:
     """Thresholds that give the levels their observed frequencies, shifted so that one is 0.
@@ -393,7 +384,9 @@ def moved_cuts(
     """Take a Newton step for each threshold separately, given the means of the entries."""
     scale = np.broadcast_to(scale, mean.shape)
     low, high = (cuts[levels] - mean) * scale, (cuts[levels + 1] - mean) * scale
-    chance = np.maximum(ndtr(high) - ndtr(low), LEAST_CHANCE)
+    # Probabilities of a level are kept this far from 0.
+    least_chance = 1e-9
+    chance = np.maximum(ndtr(high) - ndtr(low), least_chance)
     n = len(cuts)
     slopes, bends = np.zeros(n), np.full(n, 1e-3)
     for at, place, sign in ((high, levels + 1, 1.0), (low, levels, -1.0)):
@@ -402,15 +395,17 @@ def moved_cuts(
         density = np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi) / chance[finite] * scale[finite]
         slopes += np.bincount(place[finite], sign * density, n)
         bends += np.bincount(place[finite], density**2, n)
-    steps = np.clip(slopes / bends, -LARGEST_STEP, LARGEST_STEP)
+    # Minimum distance between two thresholds, and the largest step of one.
+    least_gap, largest_step = 0.02, 0.25
+    steps = np.clip(slopes / bends, -largest_step, largest_step)
     moved = cuts.copy()
     free = np.isfinite(cuts) & (cuts != 0.0)
     moved[free] += steps[free]
     zero = int(np.flatnonzero(cuts == 0.0)[0])
     for j in range(zero + 1, n - 1):
-        moved[j] = max(moved[j], moved[j - 1] + LEAST_GAP)
+        moved[j] = max(moved[j], moved[j - 1] + least_gap)
     for j in range(zero - 1, 0, -1):
-        moved[j] = min(moved[j], moved[j + 1] - LEAST_GAP)
+        moved[j] = min(moved[j], moved[j + 1] - least_gap)
     return moved
 
 
@@ -422,10 +417,6 @@ FROM_RANDOM, FROM_DRAW, N_DRAWS = 60, 8, 8
 
 # Number of averages of a trial on held-out entries, usually and at most.
 TRIAL_AVERAGES, MOST_AVERAGES = 4, 8
-
-# Chains are longer with fewer entries than this, because they need more sweeps, which take less
-# time, and shorter with more: by a factor from the least to the largest.
-USUAL, LEAST_TIMES, MOST_TIMES = 100_000, 0.5, 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -510,5 +501,8 @@ def _begin(task: Trial | MemberTask) -> tuple[Chain, int]:
 
 def _longer(n: int, table: Table) -> int:
     """A number of sweeps or averages, larger if there are few entries."""
-    times = np.sqrt(USUAL / max(1, table.n_entries))
-    return round(n * float(np.clip(times, LEAST_TIMES, MOST_TIMES)))
+    # Chains are longer with fewer entries than this, because they need more sweeps, which take less
+    # time, and shorter with more: by a factor from the least to the largest.
+    usual, least_times, most_times = 100_000, 0.5, 3.0
+    times = np.sqrt(usual / max(1, table.n_entries))
+    return round(n * float(np.clip(times, least_times, most_times)))

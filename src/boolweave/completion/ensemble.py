@@ -23,16 +23,15 @@ from boolweave.engine.kernels import predicting
 from boolweave.model.odds import log_odds, sigmoid
 from boolweave.runtime.types import Array, Doubles, Positions
 
-# Log-odds of a probability are clipped here: one certain mistake then costs 13.8.
-LARGEST_LOG_ODDS = 13.8
-
 # Number of pairs of a row and a column that are predicted at a time, with a few times 8 bytes each.
 PIECE = 1 << 18
 
 
 def limited_log_odds(probability: Doubles) -> Doubles:
     """Log-odds of probabilities, clipped, because nothing can be that certain."""
-    return log_odds(probability, LARGEST_LOG_ODDS)
+    # Log-odds of a probability are clipped here: one certain mistake then costs 13.8.
+    largest_log_odds = 13.8
+    return log_odds(probability, largest_log_odds)
 
 
 def chance_of_one(both: Array, product: str = "or") -> Array:

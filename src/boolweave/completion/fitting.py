@@ -31,19 +31,6 @@ from boolweave.completion.tasks import OutOfTime, Runner
 from boolweave.runtime.free_memory import format_bytes, free_memory
 from boolweave.runtime.threads import effective_jobs
 
-# The fraction of `max_time` for the choice of the model.
-CHOOSING = 0.6
-
-# This many entries are enough to compile the kernels that a fit calls.
-ENTRIES_TO_COMPILE = 20
-
-# Number of members from one chain if there are many entries, and a chain takes long to converge.
-LARGE_MEMBERS = 2
-
-# Number of bytes of an entry in a table, by rows and by columns, in a chain with layers, and while
-# the pattern of entries is found.
-ENTRY_BYTES, CHAIN_ENTRY_BYTES, PATTERN_ENTRY_BYTES = 40, 40, 60
-
 
 def needed_memory(table: Table, wanted: Wanted, n_members: int) -> int:
     """Maximum number of bytes of a fit: its members, and a chain with its messages per thread.
@@ -56,12 +43,15 @@ def needed_memory(table: Table, wanted: Wanted, n_members: int) -> int:
     L = (LARGE_LAYERS if large else MOST_LAYERS) if wanted.n_layers is None else wanted.n_layers
     K = wanted.n_components or (COMPONENTS if large else OTHER_COMPONENTS)
     messages = 4 * L * K * table.n_entries  # two of 16 bits
-    chain = CHAIN_ENTRY_BYTES * table.n_entries + n_lines * (48 * D + 24 * L * K)
+    # Number of bytes of an entry in a table, by rows and by columns, in a chain with layers, and
+    # while the pattern of entries is found.
+    entry_bytes, chain_entry_bytes, pattern_entry_bytes = 40, 40, 60
+    chain = chain_entry_bytes * table.n_entries + n_lines * (48 * D + 24 * L * K)
     members = n_members * n_lines * (8 * D + 4 * L * K)
     features = 16 * MOST_PATTERN * n_lines  # of the table and, in part, of each chain
     of_threads = effective_jobs(wanted.n_jobs) * (messages + chain + features)
-    at_once = max(of_threads, PATTERN_ENTRY_BYTES * table.n_entries)
-    return 2 * ENTRY_BYTES * table.n_entries + 2 * features + at_once + members
+    at_once = max(of_threads, pattern_entry_bytes * table.n_entries)
+    return 2 * entry_bytes * table.n_entries + 2 * features + at_once + members
 
 
 def check_memory(table: Table, wanted: Wanted, n_members: int) -> None:
@@ -112,7 +102,9 @@ def fit(
     begun = time.monotonic()
     random = np.random.default_rng(seed)
     cut = cut_of(table.levels, table.observations.values) if table.n_levels > 2 else 1
-    runner.limit(None if max_time is None else CHOOSING * max_time)
+    # The fraction of `max_time` for the choice of the model.
+    choosing = 0.6
+    runner.limit(None if max_time is None else choosing * max_time)
     folds = make_folds(table, random)
     interrupted, choice = False, None
     if folds:
@@ -147,7 +139,9 @@ def fit(
 
 def compile_kernels(table: Table) -> None:
     """Compile the kernels of a fit by fitting single models to a few entries."""
-    some = table.part(np.arange(table.n_entries) < ENTRIES_TO_COMPILE).filled.table
+    # This many entries are enough to compile the kernels that a fit calls.
+    entries_to_compile = 20
+    some = table.part(np.arange(table.n_entries) < entries_to_compile).filled.table
     for structure in (Structure(), Structure(0, 1, 1, 1.0)):
         Chain.start(some, structure, np.random.default_rng(0)).member(1, 1)
     fit_plain(some.observations, 1, 0)
@@ -174,7 +168,10 @@ def make_families(
         plans = [_without_pattern(plan) for plan in plans]
     tasks: list[MemberTask] = []
     of_plan: list[int] = []
-    each = LARGE_MEMBERS if table.n_entries > LARGE else 1
+    # Number of members from one chain if there are many entries, and a chain takes long to
+    # converge.
+    large_members = 2
+    each = large_members if table.n_entries > LARGE else 1
     left = shared_out(n_members, [plan.weight for plan in plans])
     while any(left):
         for i, plan in enumerate(plans):

@@ -29,13 +29,6 @@ LOGS = log_normal_table()
 
 # The fraction of ones of a factor is kept this far from 0 and 1: an empty factor could not recover.
 LEAST_PRIOR = 0.02
-FIRST_PRIOR = 0.3
-
-DAMPING = 0.8
-
-# Standard deviation of the first beliefs of a line, divided by the root of its number of entries:
-# about that of a sum of random messages.
-FIRST_BELIEFS = 1.8
 
 
 class LayerEntries:
@@ -86,7 +79,9 @@ class BooleanLayer:
     ) -> None:
         self.entries, self.strength = entries, strength
         shape = entries.table.shape
-        first = np.full((1, n_components), log_odds(FIRST_PRIOR), dtype=np.float32)
+        # The fraction of ones of a factor before it has learned any.
+        first_prior = 0.3
+        first = np.full((1, n_components), log_odds(first_prior), dtype=np.float32)
         code = Quantization(np.array([-1.0, 1.0, 0.0]), 255)
         model = Model(n_components, Channel.symmetric(0.25))
         self.problem = IntegerProblem(
@@ -97,12 +92,15 @@ class BooleanLayer:
         to_column: list[Integers] = [np.zeros(s, dtype=np.int16) for s in shapes]
         messages = IntegerMessages(to_row, to_column, no_sums(self.problem, "sum-product"))
         n = entries.table.n_entries
-        by_row, by_column = (FIRST_BELIEFS * np.sqrt(max(1.0, n / max(1, size))) for size in shape)
+        # Standard deviation of the first beliefs of a line, divided by the root of its number of
+        # entries: about that of a sum of random messages.
+        first_beliefs = 1.8
+        by_row, by_column = (first_beliefs * np.sqrt(max(1.0, n / max(1, size))) for size in shape)
         field = InitialBeliefs.random(
             shape, n_components, (by_row, by_column), 1 / LOG_ODDS_STEPS, random
         )
         self.state = State(messages, semiring="sum-product", field=field)
-        self._keep(np.full(n, FIRST_PRIOR, dtype=np.float32))
+        self._keep(np.full(n, first_prior, dtype=np.float32))
 
     def update(
         self, mean: NDArray[np.float32], variance: NDArray[np.float32], cuts: Doubles, n_steps: int
@@ -117,8 +115,9 @@ class BooleanLayer:
         per_entry = tuple(map(PerEntry, evidence, chance))
         self.problem = replace(self.problem, per_entry=per_entry)
         blocks = range(len(evidence))  # in this thread: each member of an ensemble has its own
+        damping = 0.8
         for _ in range(n_steps):
-            step(self.problem, self.state, DAMPING, lambda run: [run(blocks)], lambda sums: sums)
+            step(self.problem, self.state, damping, lambda run: [run(blocks)], lambda sums: sums)
         self._keep(self.entries.from_lanes(chance))
         self._learn_priors()
 

@@ -42,8 +42,6 @@ LARGE, LARGE_LAYERS, LARGE_STRENGTHS = 300_000, 4, (0.8, 0.8 / 2**0.5)
 # The strength of layers is varied by this factor, from the first one on, with at most this many
 # trials.
 FIRST_STRENGTH, STRENGTH_STEP, MOST_STRENGTHS = 0.8, 2**0.5, 5
-# Starts of layers on each fold if there are one or two folds; with more folds, one is enough.
-LAYER_STARTS = 2
 
 # Chains without layers on each fold. Unless entries are very many, chains differ, and the mean over
 # several of them, as over the members of an ensemble, is less certain than each of them; only a
@@ -227,7 +225,10 @@ class Selection:
 
         def loss_at(strength: float, n_components: int = structure.n_components) -> float:
             tried = replace(structure, strength=strength, n_components=n_components)
-            n_starts = 1 if len(self.folds) > LAYER_STARTS else LAYER_STARTS
+            # Starts of layers on each fold if there are one or two folds; with more folds, one is
+            # enough.
+            layer_starts = 2
+            n_starts = 1 if len(self.folds) > layer_starts else layer_starts
             return self._try("layers", [tried], try_layers, n_starts, draws)[0]
 
         if self.is_large:  # all at once, because with one fold threads would have nothing to do
@@ -378,11 +379,13 @@ class Selection:
         """Blend the best of each kind, or fewer of them if that is not significantly worse."""
         kinds = dict.fromkeys(candidate.kind for candidate in self.tried)
         bests = [self._best(kind) for kind in kinds]
+        # A family with less weight than this is left out, and so costs nothing.
+        least_weight = 0.08
         every = [
             list(some)
             for size in range(1, len(bests) + 1)
             for some in itertools.combinations(bests, size)
-            if size == 1 or self._weights_of(list(some))[1:].min() >= LEAST_WEIGHT
+            if size == 1 or self._weights_of(list(some))[1:].min() >= least_weight
         ]
         best = min(every, key=self._loss_of)
         chosen = next(
@@ -419,13 +422,6 @@ class Selection:
 
 
 # ---------------------------------------------------------------- the plain Boolean model
-
-# It is first tried with this many factors, on a large table with a sample of rows that
-# have about this many entries. It is given up if its log-loss is worse than the best known one by
-# more than this factor.
-SCREENED = 8
-SAMPLE = 100_000
-FAR_BEHIND = 1.08
 
 
 def fit_plain(
@@ -470,29 +466,26 @@ def is_far_behind(
     """
     seen = fold.table.observations
     some = np.ones(seen.n_rows, dtype=bool)
-    if seen.n_observed > SAMPLE:
-        some = np.random.default_rng(seed).random(seen.n_rows) < SAMPLE / seen.n_observed
+    # It is first tried with this many factors, on a large table with a sample of rows that have
+    # about this many entries. It is given up if its log-loss is worse than the best known one by
+    # more than this factor.
+    screened = 8
+    sample = 100_000
+    far_behind = 1.08
+    if seen.n_observed > sample:
+        some = np.random.default_rng(seed).random(seen.n_rows) < sample / seen.n_observed
     held = some[fold.rows]
     if not held.any():
         return True
-    n_components = min(SCREENED, *(max(1, n - 1) for n in seen.shape))
+    n_components = min(screened, *(max(1, n - 1) for n in seen.shape))
     found = fit_plain(seen.take_rows(some), n_components, seed, 1.0, n_jobs, max_time)
     place = np.cumsum(some) - 1
     chance = found.probabilities(place[fold.rows[held]], fold.columns[held])
     values = fold.values[held]
-    return log_loss(values, chance) > FAR_BEHIND * log_loss(values, known[held])
+    return log_loss(values, chance) > far_behind * log_loss(values, known[held])
 
 
 # ---------------------------------------------------------------- blending
-
-# The prior: standard deviations of the intercept around 0 and of each weight around an equal share.
-# A few held-out entries then change little. Averages of probabilities are too close to one half,
-# above it and below it, so the weights stretch the log-odds about 0 and not about their mean.
-INTERCEPT_DEVIATION = 0.2
-WEIGHT_DEVIATION = 0.2
-
-# A family with less weight than this is left out, and so costs nothing.
-LEAST_WEIGHT = 0.08
 
 
 def blend(odds: Doubles, values: NDArray[np.uint8], weights: Doubles | None = None) -> Doubles:
@@ -503,7 +496,13 @@ def blend(odds: Doubles, values: NDArray[np.uint8], weights: Doubles | None = No
     n_families = odds.shape[1]
     count = np.ones(len(odds)) if weights is None else weights
     center = np.concatenate([[0.0], np.full(n_families, 1 / n_families)])
-    deviation = np.concatenate([[INTERCEPT_DEVIATION], np.full(n_families, WEIGHT_DEVIATION)])
+    # The prior: standard deviations of the intercept around 0 and of each weight around an equal
+    # share. A few held-out entries then change little. Averages of probabilities are too close to
+    # one half, above it and below it, so the weights stretch the log-odds about 0 and not about
+    # their mean.
+    intercept_deviation = 0.2
+    weight_deviation = 0.2
+    deviation = np.concatenate([[intercept_deviation], np.full(n_families, weight_deviation)])
     x = np.column_stack([np.ones(len(odds)), odds])
 
     def loss(w: Doubles) -> tuple[float, Doubles]:

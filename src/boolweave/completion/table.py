@@ -25,10 +25,6 @@ from boolweave.data.observations import Observations
 from boolweave.io.files import shortened
 from boolweave.runtime.types import Doubles, Floats, Positions
 
-# Numbers of entries are clipped at this many standard deviations from their mean, so that nothing
-# is extrapolated to a line without entries among lines that all have many.
-FAR = 2.5
-
 
 @dataclass(frozen=True, eq=False)
 class Features:
@@ -74,7 +70,10 @@ def make_features(
     if like is None:
         seen = others[counts > 0]
         like = np.array([seen.mean(), seen.std() or 1.0]) if len(seen) else np.array([0.0, 1.0])
-    parts = [np.clip((log - like[0]) / like[1], -FAR, FAR) for log in (others, np.log1p(counts))]
+    # Numbers of entries are clipped at this many standard deviations from their mean, so that
+    # nothing is extrapolated to a line without entries among lines that all have many.
+    far = 2.5
+    parts = [np.clip((log - like[0]) / like[1], -far, far) for log in (others, np.log1p(counts))]
     more = np.zeros((len(counts), 0)) if given is None else np.asarray(given, dtype=np.float64)
     here, elsewhere = (np.column_stack([np.ones(len(counts)), part, more]) for part in parts)
     return Features(here, elsewhere), like
@@ -206,9 +205,6 @@ MOST_LEVELS = 50
 MOST_PATTERN, ABOVE_CHANCE = 16, 1.02
 LEAST_LINES, LEAST_ENTRIES = 20, 2000
 
-# Numbers whose standard deviation is a smaller fraction than this of the largest one are equal.
-ROUNDING = 1e-12
-
 
 def encoded_features(given: Any, n_lines: int, name: str) -> Doubles | None:
     """Features of lines as numbers (lines, G) with mean 0; each category becomes a column.
@@ -273,7 +269,9 @@ def _standardized(numbers: Doubles) -> Doubles:
     scaled = numbers / (np.abs(numbers).max(initial=0.0) or 1.0)  # so that squares are finite
     scaled -= scaled.mean() if len(scaled) else 0.0
     deviation = float(scaled.std()) if len(scaled) else 0.0
-    return scaled / deviation if deviation > ROUNDING else np.zeros_like(scaled)
+    # Numbers whose standard deviation is a smaller fraction than this of the largest one are equal.
+    rounding = 1e-12
+    return scaled / deviation if deviation > rounding else np.zeros_like(scaled)
 
 
 def levels_of(

@@ -37,9 +37,10 @@ class _Numbers:
                 except ValueError:
                     shown = repr(shortened(token, 40))
                     raise FileError(
-                        str(path), f"expected whole numbers, got {shown}; is this an alist file?",
+                        str(path),
+                        f"expected whole numbers, got {shown}; is this an alist file?",
                         line=number,
-                    ) from None  # fmt: skip
+                    ) from None
                 self.lines.append(number)
 
     def wrong(self, message: str, back: int = 1) -> ValueError:

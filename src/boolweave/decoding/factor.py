@@ -129,9 +129,14 @@ def infer_factor(
     evidence = np.broadcast_to(channel.missing_log_likelihood_ratio(), observed.shape).copy()
     evidence[observed.rows_of_entries(), observed.indices] = channel.log_likelihood_ratio(observed)
     settings = DecoderSettings(
-        product=product, method=method, schedule=schedule, damping=damping, scale=scale,
-        max_iter=max_iter, tol=tol,
-    )  # fmt: skip
+        product=product,
+        method=method,
+        schedule=schedule,
+        damping=damping,
+        scale=scale,
+        max_iter=max_iter,
+        tol=tol,
+    )
     found = propagate(graph, odds.T, evidence.T, settings, n_jobs)
     beliefs = with_infinities(found.log_odds.T.copy())
     return FactorResult(found.bits.T.copy(), beliefs, found.converged, found.n_iter)

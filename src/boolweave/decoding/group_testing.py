@@ -30,18 +30,6 @@ Doubles: TypeAlias = NDArray[np.float64]
 Items: TypeAlias = NDArray[np.int64] | list[NDArray[np.int64]]  # a list of several columns
 Rate: TypeAlias = ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
 
-# The most likely set is reported unless it is expected to have this many more wrong items than the
-# items with a probability above one half, which have the fewest.
-WORSE = 1.0
-
-# Prior log-odds that are finite end here, at 9e-14: messages of pools in single precision end at
-# some 40, and a test that never errs must outweigh every prior that is not certain.
-MOST_ODDS = 30.0
-
-# Learning of the prevalence: maximum number of rounds of expectation-maximization, and tolerance.
-LEARNING_ROUNDS = 100
-LEARNING_TOL = 1e-3
-
 
 @dataclass(frozen=True, eq=False)
 class Report:
@@ -235,9 +223,13 @@ def group_testing(
     )
     evidence = tests.evidence()
     settings = DecoderSettings(
-        product="or", method="sum-product", schedule=schedule, damping=damping,
-        max_iter=max_iter, tol=tol,
-    )  # fmt: skip
+        product="or",
+        method="sum-product",
+        schedule=schedule,
+        damping=damping,
+        max_iter=max_iter,
+        tol=tol,
+    )
     shape = graph.n_variables, evidence.shape[1]
     if isinstance(prevalence, str):
         if prevalence != "learn":
@@ -248,7 +240,10 @@ def group_testing(
     else:
         p = as_probabilities("prevalence", prevalence, (), shape[:1], shape, each="item")
     odds = log_odds(p[:, None] if p.ndim == 1 else p, limit=np.inf)
-    odds = np.where(np.isinf(odds), odds, np.clip(odds, -MOST_ODDS, MOST_ODDS))
+    # Prior log-odds that are finite end here, at 9e-14: messages of pools in single precision end
+    # at some 40, and a test that never errs must outweigh every prior that is not certain.
+    most_odds = 30.0
+    odds = np.where(np.isinf(odds), odds, np.clip(odds, -most_odds, most_odds))
     prior = np.broadcast_to(odds, shape)
     _refuse_impossible(tests.design, evidence, prior)
     found = propagate(graph, prior.T, evidence.T, settings, n_jobs)
@@ -257,7 +252,10 @@ def group_testing(
     likely_items = probabilities > 0.5
     worse = _doubt(most_likely == 1, probabilities).sum(axis=0)
     worse -= _doubt(likely_items, probabilities).sum(axis=0)
-    positive = np.where(worse > WORSE, likely_items, most_likely).astype(np.uint8)
+    # The most likely set is reported unless it is expected to have this many more wrong items than
+    # the items with a probability above one half, which have the fewest.
+    most_more_wrong = 1.0
+    positive = np.where(worse > most_more_wrong, likely_items, most_likely).astype(np.uint8)
     if np.ndim(outcomes) == 1:
         arrays = probabilities[:, 0], positive[:, 0], most_likely[:, 0]
         converged, n_iter = bool(found.converged[0]), int(found.n_iter[0])
@@ -331,11 +329,15 @@ def _learn(
     """Expectation-maximization: the prevalence is the mean of the probabilities it leads to."""
     evidence = tests.evidence()
     p = _first_prevalence(graph.degrees, tests)
-    for _ in range(LEARNING_ROUNDS):
+    # Learning of the prevalence: maximum number of rounds of expectation-maximization, and
+    # tolerance.
+    learning_rounds = 100
+    learning_tol = 1e-3
+    for _ in range(learning_rounds):
         prior = np.full((evidence.shape[1], graph.n_variables), log_odds(p))
         found = propagate(graph, prior, evidence.T, settings, n_jobs)
         mean = float(np.clip(sigmoid(found.log_odds).mean(), 1e-9, 1 - 1e-9))
-        done = abs(mean - p) <= LEARNING_TOL * p
+        done = abs(mean - p) <= learning_tol * p
         p = mean
         if done:
             break
@@ -385,14 +387,6 @@ def _plain(values: Doubles) -> float | Doubles:
 
 
 RULES = {"COMP": comp, "DD": definite_defectives, "SCOMP": scomp}
-
-# Number of simulated runs that judge a design, and the growth from one design to the next.
-TRIALS = 200
-LARGER = 1.15
-# The numbers of pools per item that are tried, relative to the number at which half of the pools
-# are positive. With 60 items of which 2% are positive, half of that number needs 18 pools, all of
-# it 40.
-SHARES = (0.35, 0.5, 0.7, 1.0)
 
 
 @dataclass(frozen=True)
@@ -528,9 +522,13 @@ class Rates(NamedTuple):
 
 
 def search_design(
-    n_items: int, rates: Rates, right: float = 0.9, n_pools: int | None = None,
-    per_item: int | None = None, random_state: int = 0,
-) -> tuple[scipy.sparse.csr_array, SimulationResult]:  # fmt: skip
+    n_items: int,
+    rates: Rates,
+    right: float = 0.9,
+    n_pools: int | None = None,
+    per_item: int | None = None,
+    random_state: int = 0,
+) -> tuple[scipy.sparse.csr_array, SimulationResult]:
     """Find a design and the errors to expect from it; `n_pools=None` means as few as are needed.
 
     All items must be right with the probability `right`. The search begins where outcomes could
@@ -542,6 +540,8 @@ def search_design(
     bits = -n_items * (p * math.log2(p) + (1 - p) * math.log2(1 - p))
     tried = n_pools or max(1, min(n_items, math.ceil(bits)))
     all_tried = []
+    # The growth from one design to the next.
+    larger = 1.15
     while True:
         design, found = _best_design(n_items, tried, per_item, rates, random_state)
         if n_pools is not None or found.errors.exact >= right:
@@ -549,7 +549,7 @@ def search_design(
         all_tried.append((design, found))
         if tried >= n_items:
             break
-        tried = min(n_items, math.ceil(tried * LARGER))
+        tried = min(n_items, math.ceil(tried * larger))
     as_good = [each for each in all_tried if each[1].errors.exact >= single]
     return as_good[0] if as_good else all_tried[-1]
 
@@ -563,10 +563,16 @@ def _best_design(
     is the expected one. If there are more positive items, smaller pools are more informative.
     """
     half = math.log(2) * n_pools / max(rates.prevalence * n_items, 1.0)
-    numbers = {round(share * half) for share in SHARES} if per_item is None else {per_item}
+    # The numbers of pools per item that are tried, relative to the number at which half of the
+    # pools are positive. With 60 items of which 2% are positive, half of that number needs 18
+    # pools, all of it 40.
+    shares = (0.35, 0.5, 0.7, 1.0)
+    numbers = {round(share * half) for share in shares} if per_item is None else {per_item}
     found = []
+    # Number of simulated runs that judge a design.
+    trials = 200
     for number in sorted({min(max(1, number), n_pools) for number in numbers}):
         design = design_pools(n_items, n_pools, pools_per_item=number, random_state=random_state)
-        expected = simulate(design, *rates, trials=TRIALS, random_state=random_state, n_jobs=-1)
+        expected = simulate(design, *rates, trials=trials, random_state=random_state, n_jobs=-1)
         found.append((design, expected))
     return min(found, key=lambda each: each[1].errors.wrong)

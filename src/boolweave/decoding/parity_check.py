@@ -27,10 +27,6 @@ from boolweave.model.odds import HARD_BELIEF, log_odds, with_infinities
 from boolweave.model.products import boolean_product
 from boolweave.runtime.types import Array, Floats
 
-# Plain min-sum is overconfident. Scaling its messages by this factor is the usual remedy; it brings
-# the word error rate of regular codes close to that of product-sum.
-DEFAULT_SCALE = 0.75
-
 
 @dataclass(frozen=True, eq=False)
 class DecodingResult:
@@ -354,12 +350,20 @@ def _settings(
         raise ValueError(
             f'scale is only for method="max-sum", got {scale} with method={method!r}; leave it out'
         )
+    # Plain min-sum is overconfident. Scaling its messages by this factor is the usual remedy; it
+    # brings the word error rate of regular codes close to that of product-sum.
+    default_scale = 0.75
     if scale is None:
-        scale = 1.0 if exact else DEFAULT_SCALE
+        scale = 1.0 if exact else default_scale
     return DecoderSettings(
-        product="xor", method=method, schedule=schedule, damping=damping, scale=scale,
-        max_iter=max_iter, stop_on_checks=True,
-    )  # fmt: skip
+        product="xor",
+        method=method,
+        schedule=schedule,
+        damping=damping,
+        scale=scale,
+        max_iter=max_iter,
+        stop_on_checks=True,
+    )
 
 
 # ---------------------------------------------------------------- elimination

@@ -13,12 +13,6 @@ from boolweave.engine.kernels.jit import njit
 from boolweave.model.odds import HARD_BELIEF, HARD_EVIDENCE
 from boolweave.runtime.types import Array
 
-# Items less probable than this do not take part in the search.
-CANDIDATE = 1e-4
-
-# Maximum number of passes of the search over the exchanges of items.
-SEARCH_PASSES = 10
-
 # Gains of the log-posterior below this are rounding errors.
 LEAST_GAIN = 1e-9
 
@@ -38,17 +32,21 @@ def most_likely_sets(
     odds = np.clip(prior, -HARD_BELIEF, HARD_BELIEF)
     weights = np.clip(evidence, -HARD_EVIDENCE, HARD_EVIDENCE)
     sets = np.zeros(probabilities.shape, dtype=np.uint8)
+    # Items less probable than this do not take part in the search.
+    candidate = 1e-4
+    # Maximum number of passes of the search over the exchanges of items.
+    search_passes = 10
     for column in range(probabilities.shape[1]):
         p, a = probabilities[:, column], np.ascontiguousarray(odds[:, column])
         known = a >= HARD_BELIEF
-        free = (p > CANDIDATE) & (np.abs(a) < HARD_BELIEF)
+        free = (p > candidate) & (np.abs(a) < HARD_BELIEF)
         best = -np.inf
         for start in (p > 0.5, known):
             chosen = (start | known).astype(np.uint8)
             posterior = Posterior(
                 graph, pools_of_items, a, np.ascontiguousarray(weights[:, column]), free
             )
-            score = improve_set(posterior, chosen, SEARCH_PASSES)
+            score = improve_set(posterior, chosen, search_passes)
             if score > best:
                 best = score
                 sets[:, column] = chosen

@@ -243,9 +243,12 @@ def propagate(
         np.empty(n_words, np.int64),
     )
     update = batches.Update(
-        settings.product == "xor", by_sum, settings.schedule == "serial",
-        np.float32(settings.damping), np.float32(settings.scale),
-    )  # fmt: skip
+        settings.product == "xor",
+        by_sum,
+        settings.schedule == "serial",
+        np.float32(settings.damping),
+        np.float32(settings.scale),
+    )
     stopping = batches.Stopping(
         settings.stop_on_checks, np.float32(settings.tol), int(settings.max_iter)
     )
@@ -255,9 +258,14 @@ def propagate(
             found.log_odds[words], found.bits[words], found.converged[words], found.n_iter[words]
         )
         batches.run_words(
-            graph, update, stopping, np.uint64(_width(graph, words.stop - words.start)),
-            prior[words], evidence if len(evidence) == 1 else evidence[words], share,
-        )  # fmt: skip
+            graph,
+            update,
+            stopping,
+            np.uint64(_width(graph, words.stop - words.start)),
+            prior[words],
+            evidence if len(evidence) == 1 else evidence[words],
+            share,
+        )
 
     # There are two shares per thread, so that no thread waits long for another.
     n_threads = effective_jobs(n_jobs)

@@ -371,9 +371,13 @@ class SparseClusterBackend(ClusterBackend):
 
     def _part(self, messages: Any, rows: slice, blocks: slice) -> SparseMessages:
         return SparseMessages(
-            part_of(messages.of_ones, blocks), messages.rows[rows], messages.columns,
-            messages.row_steps[rows], messages.column_steps, messages.listed.take_rows(rows),
-        )  # fmt: skip
+            part_of(messages.of_ones, blocks),
+            messages.rows[rows],
+            messages.columns,
+            messages.row_steps[rows],
+            messages.column_steps,
+            messages.listed.take_rows(rows),
+        )
 
     def _added(self, scores: list[Any]) -> SparseScore:
         n_zeros = sum(score.n_zeros for score in scores)

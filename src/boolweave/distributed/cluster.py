@@ -73,10 +73,17 @@ class Cluster:
                 (part,) = self.watch.results(partial(self._send, part, worker), needed=[worker])
             futures.append(
                 self.client.submit(
-                    Rows, part, own, run.start, n_rows, actor=True, workers=[worker],
-                    allow_other_workers=False, pure=False,
+                    Rows,
+                    part,
+                    own,
+                    run.start,
+                    n_rows,
+                    actor=True,
+                    workers=[worker],
+                    allow_other_workers=False,
+                    pure=False,
                 )
-            )  # fmt: skip
+            )
         self._futures = futures
         fetch = [partial(fetched, future) for future in futures]
         self.actors = self.watch.results(*fetch, needed=self.workers)

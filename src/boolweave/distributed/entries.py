@@ -98,10 +98,14 @@ class RemoteEntries(ObservedEntries):
         pieces = [self.watch.submit(split, part, bounds, self.shape) for part in packed]
         self.packed = []
         return [
-            (unpacked_rows, (run.stop - run.start, self.shape[1]), run.start,
-             [self.watch.submit(operator.getitem, part, n) for part in pieces])
+            (
+                unpacked_rows,
+                (run.stop - run.start, self.shape[1]),
+                run.start,
+                [self.watch.submit(operator.getitem, part, n) for part in pieces],
+            )
             for n, run in enumerate(runs)
-        ]  # fmt: skip
+        ]
 
     # ------------------------------------------------------------ information that a fit needs
 

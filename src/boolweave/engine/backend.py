@@ -25,9 +25,6 @@ from boolweave.runtime.types import Array, Floats
 STEPS = 32
 LARGEST = 127
 
-# Number of random numbers that are drawn at once.
-DRAWN_AT_ONCE = 1 << 20
-
 
 @dataclass(frozen=True, eq=False)
 class InitialBeliefs:
@@ -94,11 +91,13 @@ class InitialBeliefs:
 def _gaussian(shape: tuple[int, int], random: np.random.Generator) -> NDArray[np.int8]:
     """Standard normal numbers in steps; they do not depend on the size of the pieces."""
     values = np.empty(shape[0] * shape[1], dtype=np.int8)
-    for first in range(0, len(values), DRAWN_AT_ONCE):
-        drawn = random.standard_normal(min(DRAWN_AT_ONCE, len(values) - first), dtype=np.float32)
+    # Number of random numbers that are drawn at once.
+    drawn_at_once = 1 << 20
+    for first in range(0, len(values), drawn_at_once):
+        drawn = random.standard_normal(min(drawn_at_once, len(values) - first), dtype=np.float32)
         drawn *= STEPS
         np.clip(drawn, -LARGEST, LARGEST, out=drawn)
-        values[first : first + DRAWN_AT_ONCE] = np.rint(drawn)
+        values[first : first + drawn_at_once] = np.rint(drawn)
     return values.reshape(shape)
 
 
@@ -110,9 +109,6 @@ Semiring = Literal["max-sum", "sum-product"]
 MAX_BLOCKS = 32
 MIN_BLOCK = 2**16
 MAX_BLOCK = 2**24
-
-# Columns are numbered by unsigned 32-bit integers, rows and entries by 64-bit integers.
-MOST_COLUMNS = 2**32
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,9 +260,11 @@ def split_rows(indptr: NDArray[np.int64], at_least: int = 1) -> list[tuple[int, 
 
 def check_columns(n_columns: int) -> None:
     """Raise ValueError if there are more columns than can be numbered."""
-    if n_columns > MOST_COLUMNS:
+    # Columns are numbered by unsigned 32-bit integers, rows and entries by 64-bit integers.
+    most_columns = 2**32
+    if n_columns > most_columns:
         raise ValueError(
-            f"at most {MOST_COLUMNS} columns are possible, got {n_columns}; exchange rows and "
+            f"at most {most_columns} columns are possible, got {n_columns}; exchange rows and "
             "columns"
         )
 

@@ -42,9 +42,13 @@ VALUES_AT_A_TIME = 1 << 16
 
 
 def latent_at(
-    row_log_odds: Array, column_log_odds: Floats, rows: Integers, columns: Integers,
-    product: Product, marginal: bool = True,
-) -> NDArray[np.float64]:  # fmt: skip
+    row_log_odds: Array,
+    column_log_odds: Floats,
+    rows: Integers,
+    columns: Integers,
+    product: Product,
+    marginal: bool = True,
+) -> NDArray[np.float64]:
     """P(z = 1) at pairs of rows and columns, (n,); without `marginal`, of the decoded factors."""
     n, (K, n_columns) = len(rows), column_log_odds.shape
     out = np.empty(n)
@@ -65,9 +69,12 @@ def latent_at(
 
 
 def latent_rows(
-    row_log_odds: Floats, column_log_odds: Floats, product: Product, marginal: bool = True,
+    row_log_odds: Floats,
+    column_log_odds: Floats,
+    product: Product,
+    marginal: bool = True,
     rows: Integers | None = None,
-) -> Iterator[tuple[slice, NDArray[np.float64]]]:  # fmt: skip
+) -> Iterator[tuple[slice, NDArray[np.float64]]]:
     """`latent_at` all columns, of all rows or of those asked for, some of them at a time.
 
     Yields a slice of them, and an array (some, N).
@@ -314,9 +321,12 @@ class ListedRows:
 
     @staticmethod
     def counts(
-        observations: Any, row_log_odds: Floats, column_log_odds: Floats, product: Product,
+        observations: Any,
+        row_log_odds: Floats,
+        column_log_odds: Floats,
+        product: Product,
         marginal: bool,
-    ) -> NDArray[np.int64]:  # fmt: skip
+    ) -> NDArray[np.int64]:
         """`counts`, entry by entry."""
         covered = np.zeros(2, dtype=np.int64)
         xor, indptr = product == "xor", observations.indptr
@@ -372,9 +382,12 @@ class RowsWithImplicitZeros(ListedRows):
 
     @staticmethod
     def counts(
-        observations: Any, row_log_odds: Floats, column_log_odds: Floats, product: Product,
+        observations: Any,
+        row_log_odds: Floats,
+        column_log_odds: Floats,
+        product: Product,
         marginal: bool,
-    ) -> NDArray[np.int64]:  # fmt: skip
+    ) -> NDArray[np.int64]:
         """`counts` from the cells of tiles, without those of zeros."""
         return tiles.counts(row_log_odds, column_log_odds, observations, marginal)
 
@@ -385,9 +398,12 @@ def rows_of(observations: ObservedEntries) -> type[ListedRows]:
 
 
 def counts(
-    observations: ObservedEntries, row_log_odds: Floats, column_log_odds: Floats, product: Product,
+    observations: ObservedEntries,
+    row_log_odds: Floats,
+    column_log_odds: Floats,
+    product: Product,
     marginal: bool,
-) -> NDArray[np.int64]:  # fmt: skip
+) -> NDArray[np.int64]:
     """Count entries by observed value (first axis) and predicted value (second axis): (2, 2).
 
     A 1 is predicted if P(z = 1) > ½, as by `latent_at`. In addition to the factors, this needs
@@ -437,15 +453,13 @@ def _decoded(fixed: FixedColumns, piece: SparseObservations, prior: Floats) -> A
     return bits & possible, np.where(possible, odds, -np.inf)
 
 
-# A row may have a factor if its ones outweigh this fraction of its zeros: other factors may cover
-# some of the zeros.
-SHARE_OF_ZEROS = 0.5
-
-
 def with_some_zeros(
-    observations: SparseObservations, bits: NDArray[np.uint8], evidence: tuple[float, float],
-    prior: Floats, reach: NDArray[np.bool_] | None = None,
-) -> tuple[Observations, NDArray[np.bool_]]:  # fmt: skip
+    observations: SparseObservations,
+    bits: NDArray[np.uint8],
+    evidence: tuple[float, float],
+    prior: Floats,
+    reach: NDArray[np.bool_] | None = None,
+) -> tuple[Observations, NDArray[np.bool_]]:
     """The ones of all rows, and those zeros that are evidence against factors a row may have.
 
     Parameters
@@ -472,7 +486,10 @@ def with_some_zeros(
     factors = csr_array(bits.astype(np.int32))
     hits = (_matrix(observations.ones, observations.n_columns) @ factors).toarray()
     misses = bits.sum(axis=0, dtype=np.int64) - hits
-    possible = evidence[1] * hits + SHARE_OF_ZEROS * evidence[0] * misses + prior > 0
+    # A row may have a factor if its ones outweigh this fraction of its zeros: other factors may
+    # cover some of the zeros.
+    share_of_zeros = 0.5
+    possible = evidence[1] * hits + share_of_zeros * evidence[0] * misses + prior > 0
     whose = factors if reach is None else csr_array(reach.astype(np.int32))
     covered = csr_array(possible.astype(np.int32)) @ whose.T
     covered.data[:] = 1

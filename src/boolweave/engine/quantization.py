@@ -26,9 +26,6 @@ from boolweave.runtime.types import Array, Floats
 # A block is dense, without an index of columns, if at least this fraction of its cells is observed.
 DENSE = 0.7
 
-# The weaker kind of entry must keep at least 5 bits of the byte: rounding to 4 costs accuracy.
-LARGEST_RATIO = 8.0
-
 # Beyond this evidence, a prior would be rounded too coarsely, and sum-product clipped too early.
 LARGEST_EVIDENCE = 12.0
 
@@ -95,7 +92,9 @@ def quantization_for(model: Model, implicit_zeros: bool = False) -> Quantization
     if not zero < 0 < one:
         return "an observed 1 is not evidence for a 1, or an observed 0 not for a 0"
     weaker = one if implicit_zeros else min(one, -zero)
-    if max(one, -zero) > LARGEST_RATIO * weaker:
+    # The weaker kind of entry must keep at least 5 bits of the byte: rounding to 4 costs accuracy.
+    largest_ratio = 8.0
+    if max(one, -zero) > largest_ratio * weaker:
         return "the evidence of zeros and ones differs too much"
     if max(one, -zero) > LARGEST_EVIDENCE:
         return "the evidence is almost certain"

@@ -257,9 +257,8 @@ class FittedFactorization(
         return self.result_.members(full=full, frame=self._frame)
 
     def plot(
-        self, what: Literal["matrix", "factors", "curve"] = "matrix",
-        path: str | Path | None = None,
-    ) -> Figure:  # fmt: skip
+        self, what: Literal["matrix", "factors", "curve"] = "matrix", path: str | Path | None = None
+    ) -> Figure:
         """Draw the result (needs matplotlib).
 
         Parameters
@@ -615,8 +614,10 @@ def _curve(model: FittedFactorization) -> Figure:
     if selection is not None:
         return selection.plot()
     history = model.history_
-    name, label = ("error", "smallest error so far") if "error" in history else (
-        "log_posterior", "log-posterior"
-    )  # fmt: skip
+    name, label = (
+        ("error", "smallest error so far")
+        if "error" in history
+        else ("log_posterior", "log-posterior")
+    )
     values = np.asarray(history[name])
     return plot.plot_run(values, label, "round" if name == "error" else "iteration")

@@ -72,9 +72,11 @@ def fit(
 
 
 def select_rank(
-    parameters: BooleanMatrixFactorization, observations: Observations, ranks: list[int] | None,
+    parameters: BooleanMatrixFactorization,
+    observations: Observations,
+    ranks: list[int] | None,
     sample_weight: object = None,
-) -> RankSelection:  # fmt: skip
+) -> RankSelection:
     """Find the fewest errors at every rank, and judge the ranks by description length."""
     counted, weights, own = _weighed(parameters, observations, sample_weight)
     recording = _recording(parameters, observations, weights, ranks=ranks, criterion="mdl")
@@ -100,14 +102,21 @@ def _search_of(
 
 
 def _recording(
-    parameters: BooleanMatrixFactorization, observations: Observations,
-    weights: NDArray[np.float64] | None, **more: object,
-) -> AbstractContextManager[tuple[Recorder, np.random.Generator]]:  # fmt: skip
+    parameters: BooleanMatrixFactorization,
+    observations: Observations,
+    weights: NDArray[np.float64] | None,
+    **more: object,
+) -> AbstractContextManager[tuple[Recorder, np.random.Generator]]:
     """Open the checkpoint of a search, and its random numbers."""
     return parameters._recording(
-        observations, settings_of(parameters, observations), None, objective="errors",
-        false_one_weight=float(parameters.false_one_weight), weights=weights, **more,
-    )  # fmt: skip
+        observations,
+        settings_of(parameters, observations),
+        None,
+        objective="errors",
+        false_one_weight=float(parameters.false_one_weight),
+        weights=weights,
+        **more,
+    )
 
 
 def _weighed(
@@ -140,7 +149,10 @@ def _check_memory(
     """Raise MemoryError if the tables of the search do not fit."""
     per_cell = BYTES_PER_CELL + (0 if weights is None else BYTES_PER_WEIGHT)
     memory.check_answer(
-        observations.shape, per_cell, "the search for the fewest errors",
+        observations.shape,
+        per_cell,
+        "the search for the fewest errors",
         'use fewer rows or columns, or set `objective="posterior"`, which keeps in files what does '
-        "not fit into memory", bytes_allowed(parameters.max_memory),
-    )  # fmt: skip
+        "not fit into memory",
+        bytes_allowed(parameters.max_memory),
+    )

@@ -30,18 +30,12 @@ if TYPE_CHECKING:
 # Tiles are searched in rows with this many entries in total, spread evenly over a larger table.
 ENTRIES = 1 << 22
 
-# The number of rows that are tried as beginnings, and the number of rounds in which each grows.
-SEEDS = 64
-ROUNDS = 4
 
 # The log-odds of the members of a tile are limited to this, so that later steps can disagree.
 MOST_LOG_ODDS = 8.0
 
 # Gains are whole numbers up to this, so that their sums are exact in 32-bit floats, in any order.
 STEPS = 32
-
-# A table of gains is dense if at least this fraction of its cells is observed.
-DENSE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +130,9 @@ def _gains_table(
     whole = np.sign(gains) * np.maximum(np.rint(np.abs(gains) * per_nat), np.abs(gains) > 0)
     whole = whole.astype(np.float32)
     table = csr_array((whole, observations.indices, observations.indptr), observations.shape)
-    if len(whole) >= DENSE * observations.shape[0] * observations.shape[1]:
+    # A table of gains is dense if at least this fraction of its cells is observed.
+    dense = 0.5
+    if len(whole) >= dense * observations.shape[0] * observations.shape[1]:
         table = table.toarray()
     return table, np.float32(per_nat)
 
@@ -152,7 +148,9 @@ def _best_tile(
     first = table[seeds] if isinstance(table, np.ndarray) else table[seeds].toarray()
     y = (first > 0).astype(np.float32).T  # (columns, seeds)
     row_cost = column_cost = np.zeros(len(seeds), dtype=np.float32)
-    for _ in range(ROUNDS):
+    # The number of rounds in which each beginning grows.
+    rounds = 4
+    for _ in range(rounds):
         for_rows = table @ y
         x = (for_rows > row_cost).astype(np.float32)
         row_cost = _cost(x, per_nat)
@@ -172,7 +170,9 @@ def _seeds(table: csr_array | NDArray[np.float32]) -> NDArray[np.intp]:
     unexplained = np.asarray((table > 0).sum(axis=1))
     order = np.argsort(-unexplained, kind="stable")
     order = order[: np.count_nonzero(unexplained)]
-    n = min(len(order), SEEDS)
+    # The number of rows that are tried as beginnings.
+    most = 64
+    n = min(len(order), most)
     return order[np.linspace(0, len(order) - 1, n).astype(np.intp)] if n else order
 
 
@@ -185,19 +185,7 @@ def _cost(members: NDArray[np.float32], per_nat: np.float32) -> NDArray[np.float
 
 # ---------------------------------------------------------------- row patterns for XOR
 
-# Two rows are similar, or a row is similar to a sum of others, if they agree in three quarters of
-# the entries that both have (correlation ½); unrelated ones agree in half of them.
-SIMILAR = 0.5
-
-# Patterns have at most these log-odds, so that X can disagree.
-PATTERN_LIMIT = 6.0
-
-# Number of iterations with the patterns as prior; number of rows that are examined; number of
-# patterns whose sums, at most 2^10, are compared with the rows, and of those whose sums, at most
-# 2^6, are tabulated.
-N_FIXED = 15
-SAMPLE = 1024
-SUMS = 10
+# Number of patterns whose sums, at most 2^6, are tabulated.
 TABLED = 6
 
 
@@ -224,7 +212,9 @@ def xor_start(
     prior = _pattern_prior(problem, observations, random, backend.mean_evidence(problem))
     with_patterns = backend.problem(replace(problem.model, column_prior=prior))
     state: State = backend.start(with_patterns)
-    for _ in range(N_FIXED):
+    # Number of iterations with the patterns as prior.
+    n_fixed = 15
+    for _ in range(n_fixed):
         backend.step(with_patterns, state, damping)
     return state
 
@@ -235,9 +225,11 @@ def _pattern_prior(
     """P(y = 1), (K, N), according to the patterns, except for entries that are known."""
     prior = _patterns(observations, problem.n_components, random)
     known = np.broadcast_to(np.asarray(problem.model.column_prior), prior.shape)
+    # Patterns have at most these log-odds, so that X can disagree.
+    pattern_limit = 6.0
     for votes, own in zip(prior, known, strict=True):
         votes *= strength
-        soft = sigmoid(np.clip(votes, -PATTERN_LIMIT, PATTERN_LIMIT))
+        soft = sigmoid(np.clip(votes, -pattern_limit, pattern_limit))
         votes[...] = np.where((own == 0) | (own == 1), own, soft)
     return prior
 
@@ -247,7 +239,9 @@ def _patterns(
 ) -> NDArray[np.float64]:
     """Votes for 1 minus votes for 0 in each of K patterns, (K, N)."""
     n_rows, n_columns = observations.shape
-    sample = observations.take_rows(random.permutation(n_rows)[:SAMPLE])
+    # Number of rows that are examined.
+    n_examined = 1024
+    sample = observations.take_rows(random.permutation(n_rows)[:n_examined])
     rows = np.arange(sample.n_rows)
     entries = sample.indptr, sample.indices, sample.values
     pattern = np.zeros((n_components, n_columns))
@@ -256,8 +250,13 @@ def _patterns(
     nothing = np.ones((n_columns, 1), dtype=np.int8)  # the empty sum
     elimination.raise_similarity(*entries, rows, nothing, nothing[:, 0], to_span)
     taken = np.zeros(len(rows), dtype=bool)
+    # Two rows are similar, or a row is similar to a sum of others, if they agree in three quarters
+    # of the entries that both have (correlation ½); unrelated ones agree in half of them.
+    similar = 0.5
+    # Number of patterns whose sums, at most 2^10, are compared with the rows.
+    n_compared = 10
     for k in range(min(n_components, len(rows))):
-        far = np.flatnonzero((to_span < SIMILAR) & ~taken)
+        far = np.flatnonzero((to_span < similar) & ~taken)
         chosen = int(far[0]) if len(far) else int(np.flatnonzero(~taken)[0])
         taken[chosen] = True
         own = np.zeros(n_columns, dtype=np.int64)
@@ -267,9 +266,9 @@ def _patterns(
         elimination.raise_similarity(*entries, rows, row, nothing[:, 0], to_chosen)
         to_chosen[chosen] = np.inf
         votes = np.zeros(n_columns, dtype=np.int64)
-        elimination.add_votes(*entries, rows[to_chosen > SIMILAR], votes)
+        elimination.add_votes(*entries, rows[to_chosen > similar], votes)
         pattern[k] = -votes
-        if k < SUMS:
+        if k < n_compared:
             for sums, added in span.added(np.sign(votes).astype(np.int8)):
                 elimination.raise_similarity(*entries, rows, sums, added, to_span)
     return pattern

@@ -12,31 +12,17 @@ from boolweave.engine.result import Result
 from boolweave.metrics import match_factors
 from boolweave.runtime.types import Array, Floats
 
-# With a larger fraction of missing entries than this, the bits that factors save do not show
-# whether they fit noise.
-FEW_HOLES = 0.05
-
-# A log-posterior is rising if it rose by this fraction of itself in this many last iterations.
-RISE = 0.02
-LAST = 10
-
 # Messages often oscillate around a solution without meeting the tolerance, and a few entries of the
 # factors flicker with them: on roll calls of the Senate up to 1.3% of the ones in an iteration,
-# while the product changes by less than 0.5% in ten. Up to this share, averaged over this many
+# while the product changes by less than 0.5% in ten. Up to this share, averaged over the late
 # iterations, factors have settled.
 FLICKER = 0.02
-LATE = 10
 
-# The number of parts of the entries that are held out in turn, and the number of groups of rows
-# into which each part is divided: a standard error from one number for each part would be too
-# uncertain. A rank must be better than a lower one by more than this many nats for each further
-# factor, because the best of several equally good ranks is always a little better.
+# The number of parts of the entries that are held out in turn. A rank must be better than a lower
+# one by more than this many nats for each further factor, because the best of several equally good
+# ranks is always a little better.
 N_FOLDS = 4
-N_GROUPS = 16
 LEAST_GAIN = 2.0
-
-# A factor is found again in another answer if the tiles have at least this Jaccard similarity.
-SAME_FACTOR = 0.5
 
 
 def wrong_entries(result: Result, observations: ObservedEntries) -> int:
@@ -67,14 +53,19 @@ def failed(result: Result, observations: ObservedEntries) -> bool:
 def is_rising(result: Result) -> bool:
     """Whether the log-posterior of the decoded factors was still rising fast at the end."""
     scores = result.history["log_posterior"]
-    if result.converged or len(scores) <= LAST:
+    # A log-posterior is rising if it rose by this fraction of itself in this many last iterations.
+    rise = 0.02
+    last = 10
+    if result.converged or len(scores) <= last:
         return False
-    return bool(scores[-1] - scores[-1 - LAST] > RISE * abs(scores[-1]))
+    return bool(scores[-1] - scores[-1 - last] > rise * abs(scores[-1]))
 
 
 def share_changing(result: Result) -> float:
     """The number of changes in X and Y per late iteration, divided by the number of ones."""
-    changes = result.history.get("changes", np.zeros(0))[-LATE:]  # old model files do not have it
+    # The number of iterations over which the share is averaged.
+    late = 10
+    changes = result.history.get("changes", np.zeros(0))[-late:]  # old model files do not have it
     n_ones = np.count_nonzero(result.row_log_odds > 0) + np.count_nonzero(
         result.column_log_odds > 0
     )
@@ -99,7 +90,10 @@ def explains(result: Result) -> bool:
 def has_few_holes(observations: ObservedEntries) -> bool:
     """Whether hardly any entries are missing."""
     n_cells = observations.shape[0] * observations.shape[1]
-    return observations.n_observed > (1 - FEW_HOLES) * n_cells
+    # With a larger fraction of missing entries than this, the bits that factors save do not show
+    # whether they fit noise.
+    few_holes = 0.05
+    return observations.n_observed > (1 - few_holes) * n_cells
 
 
 def is_informative(result: Result, start: Result, observations: ObservedEntries) -> bool:
@@ -137,9 +131,11 @@ def shares_found(
 ) -> NDArray[np.float64]:
     """Return the fraction of other answers in which each factor is found again, (K,)."""
     n_found = np.zeros(len(Y))
+    # A factor is found again in another answer if the tiles have at least this Jaccard similarity.
+    same_factor = 0.5
     for other in others:
         match = match_factors(X, Y, *other)
-        n_found += (match.permutation >= 0) & (match.similarities >= SAME_FACTOR)
+        n_found += (match.permutation >= 0) & (match.similarities >= same_factor)
     return n_found / max(1, len(others))
 
 
@@ -213,7 +209,9 @@ def chance_of_lines(observations: ObservedEntries, axis: int) -> float:
 
 def n_row_groups(observations: ObservedEntries, n_folds: int = N_FOLDS) -> int:
     """The number of groups of rows of a held-out part, none of which is empty."""
-    return max(1, min(N_GROUPS, observations.n_listed // n_folds))
+    # A standard error from one number for each held-out part would be too uncertain.
+    n_groups = 16
+    return max(1, min(n_groups, observations.n_listed // n_folds))
 
 
 def log_loss_by_rows(

@@ -23,7 +23,7 @@ from boolweave.engine.backend import Beliefs
 from boolweave.engine.result import Result
 from boolweave.fit import judging
 from boolweave.fit.resuming import checks_of_fit
-from boolweave.fit.settings import PAPER_FLIP, Settings
+from boolweave.fit.settings import FLIPS, Settings
 from boolweave.fit.stages import (
     FIRST_UPDATE,
     MESSAGE_TYPES,
@@ -45,16 +45,11 @@ from boolweave.runtime.run import Run
 from boolweave.runtime.threads import effective_jobs
 from boolweave.runtime.warning import warn_user
 
-# The flip probabilities with which learning of the noise begins; the next one is used if no start
-# finds anything with the previous one.
-FLIPS = (PAPER_FLIP, 0.02, 0.004)
-
 # "auto": the iterations of a start, the additional ones while its log-posterior rises, and their
-# maximum; the iterations of a trial.
+# maximum.
 SHORT = 40
 MORE = 20
 MOST = 120
-TRIAL = 50
 
 
 class UninformativeWarning(UserWarning):
@@ -239,7 +234,8 @@ class _Fit(FitStages):
     def _auto(self, at: Starts, seeds: list[np.random.Generator]) -> Result:
         """Run short starts of max-sum, trials of the best, and the best trial to the end."""
         max_iter = self.settings.max_iter
-        n_trial = min(TRIAL, max_iter - min(SHORT, max_iter))
+        of_trial = 50
+        n_trial = min(of_trial, max_iter - min(SHORT, max_iter))
         self._run_starts(at, seeds)
         best_start = self.first or at.finished[0].result
         self._run_trials(at, n_trial, best_start)

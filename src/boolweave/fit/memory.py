@@ -29,13 +29,6 @@ Method = Literal["auto", "max-sum", "sum-product", "paper"]
 # sum-product.
 N_FINALISTS = 3
 
-# While messages are converted to sum-product and added up: number of bytes of an entry of a block.
-_BLOCK = 40
-
-# Number of bytes of one entry of X or Y that a finished start keeps, and a finalist.
-_OF_START = 4
-_OF_FINALIST = 8
-
 # If messages are in files: number of bytes of memory for each entry and factor of a block. Eight
 # threads have a block and the next one in memory, with four bytes each.
 LEAST_ROOM = 64
@@ -100,17 +93,23 @@ class FitSize:
             floats = _bytes_of_last_floats(self.backends.n_last_floats(held), K)
             last = held * K * footprint.max_sum + floats
             messages_at_most = max(messages_at_most, last)
-        per_variable = footprint.variable + _OF_START * self.n_init
+        # Number of bytes of one entry of X or Y that a finished start keeps, and a finalist.
+        bytes_of_start = 4
+        bytes_of_finalist = 8
+        per_variable = footprint.variable + bytes_of_start * self.n_init
         if self.learns:
             per_variable += footprint.learned
         if self.method == "auto":
-            per_variable += _OF_FINALIST * min(N_FINALISTS, self.n_init)
+            per_variable += bytes_of_finalist * min(N_FINALISTS, self.n_init)
         variables = (rows + columns) * K * per_variable
         column_sums = 8 * self.n_jobs * columns * K
         scratch = 8 * rows + 32 * columns
+        # While messages are converted to sum-product and added up: number of bytes of an entry of a
+        # block.
+        bytes_of_block_entry = 40
         if self.learns or self.method != "max-sum":
             block = max(2 * MIN_BLOCK, self.n_entries // MAX_BLOCKS)
-            scratch += _BLOCK * min(self.n_entries, block)
+            scratch += bytes_of_block_entry * min(self.n_entries, block)
         patterns = bytes_of_patterns(columns, K) if self.product == "xor" else 0
         total = messages_at_most + codes + variables + column_sums + scratch + patterns
         of_start = int(self.backends.width * held * K) * footprint.max_sum + variables

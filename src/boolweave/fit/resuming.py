@@ -68,10 +68,17 @@ def checks_of_fit(fit: FitStages, most: int) -> Checks:
         _expect(attempts.n_failed >= 0, "a number of attempts below 0")
 
     return {
-        Model: check_model, State: check_state, InitialBeliefs: check_field, Beliefs: check_beliefs,
-        Decimation: check_beliefs, Iterates: check_iterates, Result: check_result_of_fit,
-        Learning: check_learning, Starts: check_starts, Attempts: check_attempts,
-    }  # fmt: skip
+        Model: check_model,
+        State: check_state,
+        InitialBeliefs: check_field,
+        Beliefs: check_beliefs,
+        Decimation: check_beliefs,
+        Iterates: check_iterates,
+        Result: check_result_of_fit,
+        Learning: check_learning,
+        Starts: check_starts,
+        Attempts: check_attempts,
+    }
 
 
 def checks_of_search(shape: tuple[int, int], kind: type | None = None, n_scores: int = 0) -> Checks:

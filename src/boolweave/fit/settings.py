@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 PAPER_FLIP = 0.1
 PAPER_PRIOR = 0.5
 
+# The flip probabilities with which learning of the noise begins; the next one is used if no start
+# finds anything with the previous one.
+FLIPS = (PAPER_FLIP, 0.02, 0.004)
+
 
 @dataclass(frozen=True)
 class Settings:

@@ -203,10 +203,6 @@ STRIDE = 1.5
 FIRST_UPDATE = 20
 UPDATE_EVERY = 10
 
-# Given factors start with at most these log-odds, which fade until only these are left.
-FIRST_LOG_ODDS = 8.0
-LEAST_LOG_ODDS = 0.01
-
 
 @dataclass(eq=False)
 class FitStages:
@@ -295,11 +291,14 @@ class FitStages:
         """The beliefs of the given factors, with the channel and the priors that they support."""
         assert self.first is not None
         model = self._model_of(self.first)
+        # Given factors start with at most these log-odds, which fade until only these are left.
+        first_log_odds = 8.0
+        least_log_odds = 0.01
         rows, columns = (
-            np.clip(odds, -FIRST_LOG_ODDS, FIRST_LOG_ODDS)
+            np.clip(odds, -first_log_odds, first_log_odds)
             for odds in (self.first.row_log_odds, self.first.column_log_odds)
         )
-        field = InitialBeliefs.of_log_odds(rows, columns, LEAST_LOG_ODDS)
+        field = InitialBeliefs.of_log_odds(rows, columns, least_log_odds)
         state = self.backend.start(self.backend.problem(model), field)
         return Candidate.of(state, model, self.observations)
 
@@ -442,10 +441,6 @@ def _undecided(prior: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 # ---------------------------------------------------------------- the M-step
 
-# Limits of a learned channel: never certain (that could not be unlearned), never useless.
-LEAST_FLIP = 1e-6
-LEAST_GAP = 0.02
-
 # Densities stay away from 0 and 1, which would be certain and could not be unlearned.
 LEAST_DENSITY = 1e-3
 
@@ -493,11 +488,14 @@ def channel_from_counts(counts: Sequence[Sequence[float]] | NDArray[np.int64]) -
     one_given_one = (one_and_one + 9) / (one_and_one + zero_and_one + 10)
     one_given_zero = (one_and_zero + 1) / (one_and_zero + zero_and_zero + 10)
     middle = (one_given_one + one_given_zero) / 2
-    one_given_one = max(one_given_one, middle + LEAST_GAP / 2)
-    one_given_zero = min(one_given_zero, middle - LEAST_GAP / 2)
+    # Limits of a learned channel: never certain (that could not be unlearned), never useless.
+    least_flip = 1e-6
+    least_gap = 0.02
+    one_given_one = max(one_given_one, middle + least_gap / 2)
+    one_given_zero = min(one_given_zero, middle - least_gap / 2)
     return Channel(
-        one_given_zero=float(np.clip(one_given_zero, LEAST_FLIP, 1 - 2 * LEAST_GAP)),
-        one_given_one=float(np.clip(one_given_one, 2 * LEAST_GAP, 1 - LEAST_FLIP)),
+        one_given_zero=float(np.clip(one_given_zero, least_flip, 1 - 2 * least_gap)),
+        one_given_one=float(np.clip(one_given_one, 2 * least_gap, 1 - least_flip)),
     )
 
 

@@ -12,9 +12,6 @@ from boolweave.model.products import as_bits
 from boolweave.runtime.checks import check_count
 from boolweave.runtime.types import Array
 
-# Number of rows that are converted to floats at once.
-ROWS_AT_A_TIME = 1 << 16
-
 
 @dataclass(frozen=True, eq=False)
 class FactorMatch:
@@ -86,8 +83,10 @@ def match_factors(X_a: ArrayLike, Y_a: ArrayLike, X_b: ArrayLike, Y_b: ArrayLike
 def _in_common(a: Array, b: Array) -> NDArray[np.float64]:
     """How often a column of a and one of b are both 1, for bits (n, K_a) and (n, K_b)."""
     total = np.zeros((a.shape[1], b.shape[1]))
-    for first in range(0, len(a), ROWS_AT_A_TIME):
-        run = slice(first, first + ROWS_AT_A_TIME)
+    # Number of rows that are converted to floats at once.
+    rows_at_a_time = 1 << 16
+    for first in range(0, len(a), rows_at_a_time):
+        run = slice(first, first + rows_at_a_time)
         total += a[run].T.astype(np.float64) @ b[run].astype(np.float64)
     return total
 

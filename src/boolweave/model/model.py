@@ -116,9 +116,12 @@ def _refuse_impossible(
 
 
 def _add_missing(
-    observations: Observations, model: Model, evidence: NDArray[np.float64], base: float,
+    observations: Observations,
+    model: Model,
+    evidence: NDArray[np.float64],
+    base: float,
     first_row: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], float]:  # fmt: skip
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], float]:
     """Add every missing entry to Ω, with its evidence."""
     channel, shape = model.channel, observations.shape
     full = np.broadcast_to(channel.missing_log_likelihood_ratio(), shape).copy()

@@ -27,15 +27,6 @@ CHECKSUM = "checksum"
 # Booleans, integers, floats, complex numbers and text: other kinds of arrays are never written.
 _KINDS = "biufcUS"
 
-_LAST_CHARACTER = 0x10FFFF
-
-# Number of bytes that are read at a time.
-_AT_A_TIME = 1 << 24
-
-
-# A larger array is only read if there is enough memory.
-_LARGE = 1 << 28
-
 
 class ArrayHeader(NamedTuple):
     """Shape and type of an array in a file."""
@@ -155,7 +146,9 @@ def _read_header(file: BinaryIO, size: int) -> ArrayHeader:
 def _read_array(file: BinaryIO, size: int) -> Array:
     """Read an array that takes up all `size` bytes of the file."""
     shape, dtype, by_column = _read_header(file, size)
-    if size > _LARGE and (free := free_memory()) is not None and size > free:
+    # A larger array is only read if there is enough memory.
+    large = 1 << 28
+    if size > large and (free := free_memory()) is not None and size > free:
         raise MemoryError(
             f"an array of {format_bytes(size)} in the file does not fit into memory, of which "
             f"{format_bytes(free)} are free"
@@ -168,14 +161,17 @@ def _read_array(file: BinaryIO, size: int) -> Array:
     array = array.astype(dtype.newbyteorder("="), copy=False)
     if dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
         raise ValueError("a Boolean in it is neither 0 nor 1")
-    if dtype.kind == "U" and array.view(np.uint32).max(initial=0) > _LAST_CHARACTER:
+    last_character = 0x10FFFF
+    if dtype.kind == "U" and array.view(np.uint32).max(initial=0) > last_character:
         raise ValueError("a text in it contains an invalid character")
     return array.reshape(shape[::-1]).T if by_column else array.reshape(shape)
 
 
 def _fill(target: memoryview, file: BinaryIO) -> None:
+    # Number of bytes that are read at a time.
+    at_a_time = 1 << 24
     while target:
-        n_read = file.readinto(target[:_AT_A_TIME])  # type: ignore[attr-defined]
+        n_read = file.readinto(target[:at_a_time])  # type: ignore[attr-defined]
         if not n_read:
             raise EOFError("the file ends within an array")
         target = target[n_read:]

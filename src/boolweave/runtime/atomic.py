@@ -23,11 +23,6 @@ from itertools import count
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
-# Maximum number of bytes of a name to which something is added.
-_LONGEST_NAME = 200
-# Maximum number of links that are followed, as in Linux.
-_MOST_LINKS = 40
-
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[BinaryIO]:
@@ -105,7 +100,9 @@ def is_stream(path: Path) -> bool:
 def _descriptor(path: Path) -> int | None:
     """The number of an open file descriptor, for paths such as /dev/stdout and /dev/fd/63."""
     name = os.path.abspath(path)
-    for _ in range(_MOST_LINKS):
+    # Maximum number of links that are followed, as in Linux.
+    most_links = 40
+    for _ in range(most_links):
         if found := re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", name):
             return int(found[1])
         if not os.path.islink(name):
@@ -127,7 +124,9 @@ def _open_stream(path: Path) -> BinaryIO:
 def _short(name: str) -> str:
     """A name that leaves room for additions within the limit of a file system, mostly 255 bytes."""
     whole = os.fsencode(name)
-    if len(whole) <= _LONGEST_NAME:
+    # Maximum number of bytes of a name to which something is added.
+    longest_name = 200
+    if len(whole) <= longest_name:
         return name
     return hashlib.blake2b(whole, digest_size=16).hexdigest()
 

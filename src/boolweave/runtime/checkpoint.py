@@ -248,8 +248,11 @@ class Recorder:
             for depth, (name, value) in enumerate(self._open)
         ]
         header = {
-            "format": FORMAT, "version": VERSION, "identity": self._identity, "frames": frames
-        }  # fmt: skip
+            "format": FORMAT,
+            "version": VERSION,
+            "identity": self._identity,
+            "frames": frames,
+        }
         arrays = {"header": np.array(json.dumps(header)), **packer.arrays}
         try:
             numbers = self._files.numbers()

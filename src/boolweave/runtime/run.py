@@ -64,8 +64,10 @@ class Display(Progress):
             progress.BarColumn(),
             progress.TimeElapsedColumn(),
             progress.TextColumn("{task.fields[left]}"),
-            console=Console(stderr=True), transient=True, refresh_per_second=5,
-        )  # fmt: skip
+            console=Console(stderr=True),
+            transient=True,
+            refresh_per_second=5,
+        )
         self._total, self._began = total, time.monotonic()
         self._limit = None if max_time is None else f"of {max_time:g} s"
         self._start, self._last, self._n_iterations = 1, 0, 0

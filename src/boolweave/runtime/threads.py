@@ -18,9 +18,6 @@ from boolweave.runtime.checks import is_whole
 LEAST_ROWS = 4096
 MOST_PIECES = 16
 
-# Far more threads than any machine has cores; memory is allocated for each.
-MOST_THREADS = 4096
-
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
@@ -32,10 +29,12 @@ def effective_jobs(n_jobs: int | None) -> int:
     """
     if n_jobs is None:
         return 1
-    if not is_whole(n_jobs) or n_jobs == 0 or n_jobs > MOST_THREADS:
+    # Far more threads than any machine has cores; memory is allocated for each.
+    most_threads = 4096
+    if not is_whole(n_jobs) or n_jobs == 0 or n_jobs > most_threads:
         raise ValueError(
             "n_jobs must be a whole number other than 0: 1 for one thread, -1 for all cores, and "
-            f"at most {MOST_THREADS:,}, got {n_jobs!r}"
+            f"at most {most_threads:,}, got {n_jobs!r}"
         )
     return n_jobs if n_jobs > 0 else max(1, _n_cores() + 1 + n_jobs)
 

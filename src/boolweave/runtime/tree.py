@@ -48,7 +48,6 @@ _NAMES = {
 
 _SCALARS = {bool: np.bool_, int: np.integer, float: np.floating}
 _SCALAR_NAMES = {np.dtype(code).name: np.dtype(code).type for code in "?bhilBHILefd"}
-_LARGEST_INTEGER = 1 << 62
 
 # The annotations of classes that were asked for.
 _HINTS: dict[type, dict[str, Any]] = {}
@@ -257,8 +256,10 @@ class Unpacker:
             if name in _SCALAR_NAMES and type(content) in (bool, int, float):
                 value = _SCALAR_NAMES[name](content)
         right = type(value) is kind or isinstance(value, _SCALARS[kind])
+        # Larger integers would not fit into an array.
+        largest_integer = 1 << 62
         if type(value) is int:
-            right = kind is not bool and abs(value) <= _LARGEST_INTEGER
+            right = kind is not bool and abs(value) <= largest_integer
         self._expect(right, value, f"of the type {kind.__name__}", place)
         return float(value) if kind is float and type(value) is int else value
 

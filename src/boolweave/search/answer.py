@@ -26,12 +26,6 @@ from boolweave.search.searching import Job, Options, Search, Searching, check_st
 from boolweave.search.solutions import Solution, enumerated, without_errors
 from boolweave.search.table import Bits, bits_of, factors_of, shape_of
 
-# A bound takes about two seconds; if `max_time` leaves less than this, there is none.
-TIME_OF_BOUND = 3.0
-
-# Rows and columns are fitted to all factors at once if that takes at most this many steps.
-MOST_STEPS = 2 * 10**8
-
 
 @dataclass(frozen=True, eq=False)
 class Answer:
@@ -106,7 +100,9 @@ def fewest_errors(
         if best is not None and state.best is not None and state.best.cost > best.cost:
             state.best = best
     left = job.run.left()
-    has_time = not job.run.stop[0] and (left is None or left > TIME_OF_BOUND)
+    # A bound takes about two seconds; if `max_time` leaves less than this, there is none.
+    time_of_bound = 3.0
+    has_time = not job.run.stop[0] and (left is None or left > time_of_bound)
     return answer_of(job, n_components, state, seed, is_bounded=options.bound and has_time)
 
 
@@ -162,7 +158,9 @@ def polished(table: Table, solution: Solution, seed: int) -> tuple[Bits, Bits]:
 
 def _lines_are_few(table: Table, n_components: int) -> bool:
     sets = 2**n_components if n_components <= MOST_EXACT else 4 * n_components**2
-    return sets * (table.rows.ones.size + table.columns.ones.size) <= MOST_STEPS
+    # Rows and columns are fitted to all factors at once if that takes at most this many steps.
+    most_steps = 2 * 10**8
+    return sets * (table.rows.ones.size + table.columns.ones.size) <= most_steps
 
 
 def _best_lines(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:

@@ -36,9 +36,6 @@ from boolweave.search.kernels.bounds import Gains
 # Number of additions to spend by default: about two seconds on one thread.
 MAX_WORK = 1.5e10
 
-# With fewer evaluations of all patterns than this, the prices remain too bad to be useful.
-MIN_EVALUATIONS = 25
-
 # Larger tables are not even merged, because sorting their rows would take too long.
 MAX_ENTRIES = 500_000
 
@@ -101,9 +98,13 @@ def lower_bound(
 
 
 def is_cheap(
-    ones: Array, zeros: Array, n_components: int, false_one_weight: float = 1.0,
-    weights: Array | None = None, max_work: float = MAX_WORK,
-) -> bool:  # fmt: skip
+    ones: Array,
+    zeros: Array,
+    n_components: int,
+    false_one_weight: float = 1.0,
+    weights: Array | None = None,
+    max_work: float = MAX_WORK,
+) -> bool:
     """Whether `lower_bound` can process the whole table at once within `max_work` additions.
 
     The weights matter because rows and columns are merged only if their weights are equal, too.
@@ -178,7 +179,9 @@ def _unit(signed: Floats) -> float:
 
 def _is_affordable(table: Floats, n_columns: int, max_work: float) -> bool:
     """Whether good prices for a block of `n_columns` columns of the table can be found."""
-    return work_of_evaluation(table > 0, n_columns) * MIN_EVALUATIONS <= max_work
+    # With fewer evaluations of all patterns than this, the prices remain too bad to be useful.
+    min_evaluations = 25
+    return work_of_evaluation(table > 0, n_columns) * min_evaluations <= max_work
 
 
 def _blocks(part: _Part, n_components: int, max_work: float) -> list[_Part]:
@@ -206,39 +209,14 @@ def _blocks(part: _Part, n_components: int, max_work: float) -> list[_Part]:
 
 Prices = tuple[Floats, Floats, Floats]
 
-# Sums stay below 2^30, so that they fit into int32 whatever their sign.
-LARGEST_SUM = 2.0**30
-
-# Patterns of this many columns have tables that fit into the cache of a core.
-LOW_COLUMNS = 7
-
-# A bound is rounded up to the next possible cost if it exceeds the previous one by this much.
-ROUNDING = 1e-6
-
-# Number of steps between two evaluations of all patterns. They examine this part of the prefixes,
-# and at least this many, of which a third is taken from the last evaluation.
+# Number of steps between two evaluations of all patterns.
 STEPS = 10
-ACTIVE_PART = 1 / 32
-MIN_ACTIVE = 64
 
 # Time of the calls of a step, in additions.
 CALLS = 2e6
 
-# Part of the old direction that is kept at each step.
-MEMORY = 0.9
-
-# Softness of the maximum over tiles, as a part of it: at first, for each factor; at most, at least.
-FIRST_SOFTNESS = 0.015
+# Softness of the maximum over tiles, as a part of it: at most and at least.
 SOFTEST, HARDEST = 0.1, 0.0005
-
-# Factors of the step if the bound rose and if it did not, and limits of the step in units of
-# Polyak's step, the gap divided by the squared length of the gradient.
-RISE, FALL = 1.4, 0.65
-SHORTEST, LONGEST = 0.01, 2.0
-
-# Initial part of the weight of a zero for its column, and price of a one that is covered twice.
-FIRST_COLUMN = 0.01
-FIRST_TWICE = 0.05
 
 
 def work_of_evaluation(one: Array, n_columns: int | None = None) -> float:
@@ -276,10 +254,14 @@ class Ascent:
         self.unit = unit
         signed = np.ascontiguousarray(signed)
         one, zero = np.maximum(signed, 0.0), np.maximum(-signed, 0.0)
-        self.scale = 2.0 ** math.floor(math.log2(LARGEST_SUM / (one.sum() + 2 * zero.sum())))
+        # Sums stay below 2^30, so that they fit into int32 whatever their sign.
+        largest_sum = 2.0**30
+        self.scale = 2.0 ** math.floor(math.log2(largest_sum / (one.sum() + 2 * zero.sum())))
         self.one, self.zero = np.floor(one * self.scale), np.floor(zero * self.scale)
         n_columns = signed.shape[1]
-        self.n_low = min(LOW_COLUMNS, n_columns)
+        # Patterns of this many columns have tables that fit into the cache of a core.
+        low_columns = 7
+        self.n_low = min(low_columns, n_columns)
         self.prefixes = np.arange(1 << (n_columns - self.n_low))
         self.value = np.empty(len(self.prefixes), np.int32)
         self.place = np.empty(len(self.prefixes), np.int64)
@@ -297,10 +279,20 @@ class Ascent:
 
     def run(self, max_work: float) -> float:
         """Improve the prices until the bound reaches a known cost or the work is spent."""
-        length = LONGEST / self.n_components
-        softness = min(SOFTEST, FIRST_SOFTNESS * self.n_components)
+        # Factors of the step if the bound rose and if it did not, and limits of the step in units
+        # of Polyak's step, the gap divided by the squared length of the gradient.
+        rise, fall = 1.4, 0.65
+        shortest, longest = 0.01, 2.0
+        length = longest / self.n_components
+        # At first, for each factor.
+        first_softness = 0.015
+        softness = min(SOFTEST, first_softness * self.n_components)
         active = np.zeros(0, np.int64)
-        n_active = max(MIN_ACTIVE, int(ACTIVE_PART * len(self.prefixes)))
+        # Steps examine this part of the prefixes, and at least this many, of which a third is taken
+        # from the last evaluation.
+        active_part = 1 / 32
+        min_active = 64
+        n_active = max(min_active, int(active_part * len(self.prefixes)))
         while True:
             before = self.best
             value = self._evaluate()
@@ -308,7 +300,7 @@ class Ascent:
             if self.bound() >= self.upper or self.work >= max_work:
                 return self.bound()
             has_risen = self.best > before
-            length = min(max(length * (RISE if has_risen else FALL), SHORTEST), LONGEST)
+            length = min(max(length * (rise if has_risen else fall), shortest), longest)
             top = np.argsort(-self.value, kind="stable")[: n_active // 3]
             active = np.concatenate([top, active[~np.isin(active, top)]])[:n_active]
             self._climb(active, length, softness * (1 - self.work / max_work) ** 2)
@@ -319,7 +311,10 @@ class Ascent:
 
     def _possible(self, cost: float) -> float:
         """The least possible cost that is not below the given one."""
-        return math.ceil(cost / self.unit - ROUNDING) * self.unit if self.unit else cost
+        # A bound is rounded up to the next possible cost if it exceeds the previous one by this
+        # much.
+        rounding = 1e-6
+        return math.ceil(cost / self.unit - rounding) * self.unit if self.unit else cost
 
     def _evaluate(self) -> float:
         """The bound of the current prices, from all patterns."""
@@ -338,6 +333,8 @@ class Ascent:
     def _climb(self, active: Integers, length: float, softness: float) -> None:
         """Take some steps that examine only the patterns of the active prefixes."""
         value, place = np.empty(len(active), np.int32), np.empty(len(active), np.int64)
+        # Part of the old direction that is kept at each step.
+        memory = 0.9
         for _ in range(STEPS):
             gains, is_given_up, constant = self._gains()
             kernels.best_patterns(gains, self.n_low, active, value, place)
@@ -352,7 +349,7 @@ class Ascent:
             patterns = ((active << self.n_low) | place)[is_near]
             tile = kernels.average_tile(gains, patterns, share[is_near] / share[is_near].sum())
             square = kernels.turn(
-                self.one, self.zero, tile, is_given_up, self.n_components, MEMORY, self.toward
+                self.one, self.zero, tile, is_given_up, self.n_components, memory, self.toward
             )
             size = length * gap / max(square, 1.0)
             kernels.move(self.one, self.zero, self.prices, self.toward, size)
@@ -404,7 +401,10 @@ def _first_prices(one: Floats, zero: Floats, tiles: Array, n_components: int) ->
     false = np.array([(zero / np.maximum(cover, 1))[tile].sum() for tile in tiles])
     gain = max(0.0, (alone - false).min())
     part = np.minimum(1.0, (gain + false) / np.maximum(alone, 1.0))
-    price = np.where(cover == 0, one, FIRST_TWICE * one)
+    # Initial part of the weight of a zero for its column, and price of a one that is covered twice.
+    first_column = 0.01
+    first_twice = 0.05
+    price = np.where(cover == 0, one, first_twice * one)
     for tile, factor in zip(tiles, part, strict=True):
         price = np.where(tile & (cover == 1), factor * one, price)
     for j in range(n_columns):
@@ -412,5 +412,5 @@ def _first_prices(one: Floats, zero: Floats, tiles: Array, n_components: int) ->
         is_false = (cover[:, j : j + 1] > 0) & (zero[:, j : j + 1] > 0)
         share = price * np.where(is_false, (cover > 0) & ~is_without, True)
         total = np.maximum(share.sum(axis=1, keepdims=True), 1.0)
-        pair[:, j] = (1 - FIRST_COLUMN) * zero[:, j : j + 1] * share / total
-    return price, pair, FIRST_COLUMN * zero
+        pair[:, j] = (1 - first_column) * zero[:, j : j + 1] * share / total
+    return price, pair, first_column * zero

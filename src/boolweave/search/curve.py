@@ -43,18 +43,12 @@ from boolweave.search.solutions import Solution, add, distinct_tiles, without_er
 from boolweave.search.starts import pruned
 from boolweave.search.table import Bits, shape_of
 
-# The work of a short search, of one beginning of a rank, and its minimum number of trials; see
-# `searching`.
+# The work of a short search, and of one beginning of a rank; see `searching`.
 POOL_WORK = 0.03 * MOST_WORK
 RANK_WORK = 20e6
-RANK_TRIALS = 10
 
-# The ranks of short searches grow by this factor, until this many in a row gain nothing.
+# The ranks of short searches grow by this factor, until some in a row gain nothing.
 GROWTH = 2
-MOST_FAILED = 2
-
-# Maximum number of solutions of one short search with which a rank begins.
-MOST_BEGINNINGS = 3
 
 
 # ---------------------------------------------------------------- what is known
@@ -172,7 +166,9 @@ class Curve:
     def _has_failed(self) -> bool:
         """Whether the last short searches did not shorten the description."""
         bits = self._bits_of_pool()
-        return len(bits) - 1 - int(np.argmin(bits)) >= MOST_FAILED
+        # The number of short searches in a row that gain nothing.
+        most_failed = 2
+        return len(bits) - 1 - int(np.argmin(bits)) >= most_failed
 
     def _bits_of_pool(self) -> list[float]:
         return [min(map(self._bits, found)) for found in self.state.pool]
@@ -259,11 +255,13 @@ class Curve:
         above = min((p for p in points if p.rank > rank), key=lambda p: p.rank, default=None)
         own = [point.solution for point in points if point.rank == rank]
         ways: list[Callable[[], Factors]] = []
+        # Maximum number of solutions of one short search with which a rank begins.
+        most_beginnings = 3
         if not own:
             ways.append(partial(self._extended, None if below is None else below.solution, rank))
             larger = [found for found in self.state.pool if len(found[0].Y) >= rank]
             if larger:
-                first = min(larger, key=lambda found: len(found[0].Y))[:MOST_BEGINNINGS]
+                first = min(larger, key=lambda found: len(found[0].Y))[:most_beginnings]
                 ways += [partial(pruned, table, one.X, one.Y, rank) for one in first]
         if above is not None:
             for given in ([above.solution], [above.solution, *own])[: 1 + len(own)]:
@@ -283,7 +281,9 @@ class Curve:
     def _improved(self, begin: Callable[[], Factors], number: list[int]) -> Solution:
         factors, random = begin(), random_words(np.random.default_rng(number))
         most = int(RANK_WORK / work_of_refit(self.table))
-        least, _ = improve_factors(self.table, factors, random, most, RANK_TRIALS, self.stop)
+        # The minimum number of trials of one beginning.
+        rank_trials = 10
+        least, _ = improve_factors(self.table, factors, random, most, rank_trials, self.stop)
         return Solution.of(least, factors)
 
     # ------------------------------------------------------------ results
@@ -371,9 +371,6 @@ class Curve:
 
 # ---------------------------------------------------------------- the whole curve
 
-# The fraction of the time for the curve if a search for the answer follows.
-SHARE_OF_TIME = 0.4
-
 
 def search_rank(
     job: Job,
@@ -396,9 +393,11 @@ def search_rank(
     >>> selection.best, answer.Y.shape
     (2, (2, 50))
     """
+    # The fraction of the time for the curve if a search for the answer follows.
+    share_of_time = 0.4
     with frame(job.run.recorder, job.table) as state:
         curve = Curve(job, state)
-        job.run.begin(SHARE_OF_TIME)
+        job.run.begin(share_of_time)
         curve.trace(ranks)
         selection = curve.selection()
         best = selection.elbow if few else selection.best

@@ -37,13 +37,6 @@ from boolweave.runtime.types import Floats
 from boolweave.search.answer import Answer
 from boolweave.search.kernels.factors import Entries, best_sets
 
-# Number of entries of either value that are added to the observed ones where the product is 0, and
-# where it is 1, so that no probability of the channel is 0 or 1.
-ADDED = 0.5
-
-# An error is worth at least these log-odds, even if the channel is uninformative.
-LEAST_WORTH = 0.1
-
 # The prior of a bit.
 PRIOR = 0.5
 
@@ -81,9 +74,8 @@ def result_of(
     own = observations.values if weights is None else weights * observations.values
     cost_of_false_one = finite_weight(false_one_weight, float(own.sum()))
     gains = gains_of(
-        observations, X, Y, product=product,
-        false_one_weight=cost_of_false_one, weights=weights,
-    )  # fmt: skip
+        observations, X, Y, product=product, false_one_weight=cost_of_false_one, weights=weights
+    )
     channel = channel_of(gains.counts)
     worth, K = error_worth(channel), len(Y)
     ending = Ending.OUT_OF_TIME if answer.passed else Ending.CONVERGED
@@ -107,7 +99,10 @@ def result_of(
 
 def channel_of(counts: Floats) -> Channel:
     """The channel that was observed; `counts` are those of `Gains`."""
-    zero, one = (counts[1] + ADDED) / (counts.sum(axis=0) + 2 * ADDED)
+    # Number of entries of either value that are added to the observed ones where the product is 0,
+    # and where it is 1, so that no probability of the channel is 0 or 1.
+    added = 0.5
+    zero, one = (counts[1] + added) / (counts.sum(axis=0) + 2 * added)
     return Channel(one_given_zero=float(zero), one_given_one=float(one))
 
 
@@ -118,7 +113,9 @@ def error_worth(channel: Channel) -> float:
     """
     one = np.array([channel.one_given_zero, channel.one_given_one], dtype=np.float64)
     zero, above = np.log(one) - np.log1p(-one)
-    return max(LEAST_WORTH, float(above - zero) / 2)
+    # An error is worth at least these log-odds, even if the channel is uninformative.
+    least_worth = 0.1
+    return max(least_worth, float(above - zero) / 2)
 
 
 def log_odds(gained: Floats, bits: NDArray[np.uint8], n_components: int) -> Floats:
@@ -287,6 +284,8 @@ class FoldInOfFewestErrors(FoldIn):
         for key, own in zip(_keys(result.observations.to_local()), result.X, strict=True):
             known.setdefault(key, own)
         return ColumnsOfFewestErrors(
-            result.model, result.column_log_odds, false_one_weight=self.false_one_weight,
+            result.model,
+            result.column_log_odds,
+            false_one_weight=self.false_one_weight,
             known=known,
-        )  # fmt: skip
+        )

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from boolweave.data.observations import Observations
 from boolweave.engine.kernels.bits import Words, random_words
+from boolweave.fit.settings import FLIPS
 from boolweave.runtime.run import Run, drive
 from boolweave.runtime.threads import effective_jobs
 from boolweave.search import starts
@@ -31,9 +32,8 @@ from boolweave.search.solutions import Solution, add, distinct, distinct_tiles
 from boolweave.search.starts import choose
 from boolweave.search.table import bits_of, shape_of
 
-# Number of tasks of a round, for any number of threads, and number of first rounds with starts.
+# Number of tasks of a round, for any number of threads.
 N_TASKS = 4
-N_START_ROUNDS = 2
 
 # A search ends when this many rounds have gained nothing.
 PATIENCE = 6
@@ -42,31 +42,16 @@ PATIENCE = 6
 MOST_SEARCHES = 8
 N_AGREE = 3
 
-# Work is counted in nanoseconds that a core took when this was written: for a refit of a factor,
-# for each row and column in it, for each word of 64 entries, and for each message of a start. Then
-# come the minimum work and the minimum number of trials of a task, the maximum work of all tasks
-# together (about seven seconds of two threads) without a time limit, and the fraction of it for one
-# independent search.
-OF_REFIT = 3000.0
-OF_LINE = 15.0
-OF_WORD = 2.0
-OF_MESSAGE = 1.0
+# Work is counted in nanoseconds that a core took when this was written: the minimum work and the
+# minimum number of trials of a task, the maximum work of all tasks together (about seven seconds of
+# two threads) without a time limit, and the fraction of it for one independent search.
 TASK_WORK = 50e6
 TASK_TRIALS = 50
 MOST_TRIALS = 100  # for each factor
 MOST_WORK = 14e9
 SHARE_OF_SEARCH = 0.3
 
-# After this many rounds, this many of which gained nothing, a task chooses tiles by a linear
-# program.
-CHOOSE_AFTER = 6
-CHOOSE_WHEN_QUIET = (1, 3, 5)
-
-# Maximum number of rounds in which simpler solutions of the same cost are searched.
-MOST_SIMPLER = 4
-
-# The flip probabilities of max-sum starts, and by how much wide starts are wider.
-FLIPS = (0.1, 0.02, 0.004)
+# By how much wide starts are wider.
 WIDE = 1.5
 
 # The number of tries for each factor of a random start.
@@ -132,7 +117,9 @@ class Searching:
 def work_of_refit(table: Table) -> float:
     """The work of refitting one factor of a table."""
     n_words = table.rows.ones.size + table.columns.ones.size
-    return OF_REFIT + OF_LINE * sum(shape_of(table)) + OF_WORD * n_words
+    # For the refit itself, for each row and column in it, and for each word of 64 entries.
+    of_refit, of_line, of_word = 3000.0, 15.0, 2.0
+    return of_refit + of_line * sum(shape_of(table)) + of_word * n_words
 
 
 def improve_factors(
@@ -351,7 +338,9 @@ class Search:
         """
         assert state.best is not None
         limit = state.best.cost * (1 + 1e-9)
-        for n_round in range(MOST_SIMPLER if state.best.cost > 0 else 1):
+        # Maximum number of rounds in which simpler solutions of the same cost are searched.
+        most_simpler = 4
+        for n_round in range(most_simpler if state.best.cost > 0 else 1):
             every = [state.best, *state.kept, *state.winners, *state.found]
             equal = sorted((one for one in every if one.cost <= limit), key=Solution.order)
             before, state.best = state.best.order(), equal[0]
@@ -376,7 +365,9 @@ class Search:
     ) -> list[_Task]:
         """The tasks of the next round."""
         seeds = [[*number, i] for i in range(N_TASKS)]
-        if not state.is_last and state.n_rounds < N_START_ROUNDS:
+        # Number of first rounds with starts.
+        n_start_rounds = 2
+        if not state.is_last and state.n_rounds < n_start_rounds:
             return [self._start(state.n_rounds, i, seed) for i, seed in enumerate(seeds)]
         tasks = []
         for i, seed in enumerate(seeds):
@@ -397,7 +388,11 @@ class Search:
             return False
         if state.is_last:
             return state.n_rounds % 2 == 0
-        return state.n_rounds >= CHOOSE_AFTER and state.n_quiet in CHOOSE_WHEN_QUIET
+        # After this many rounds, this many of which gained nothing, a task chooses tiles by a
+        # linear program.
+        choose_after = 6
+        choose_when_quiet = (1, 3, 5)
+        return state.n_rounds >= choose_after and state.n_quiet in choose_when_quiet
 
     def _start(self, n_round: int, i: int, seed: list[int]) -> _Task:
         """One of the first tasks: every other start uses max-sum if that is fast."""
@@ -438,7 +433,8 @@ class Search:
             n_messages = observations.n_observed * n_factors * starts.N_ITER
             if task.kind == "wide":
                 factors = starts.pruned(self.table, *bits_of(factors), self.K)
-            return factors, OF_MESSAGE * min(n_messages, starts.MOST_MESSAGES), True
+            # A message takes about a nanosecond.
+            return factors, float(min(n_messages, starts.MOST_MESSAGES)), True
         if task.kind == "fill":
             return empty_factors(shape_of(self.table), self.K), 0.0, True
         if task.kind in ("continue", "simplify"):

@@ -14,10 +14,8 @@ from boolweave.engine.kernels.bits import sizes_of, unpack
 from boolweave.search.kernels.factors import Entries, Factors, Table, cost
 from boolweave.search.table import Bits, bits_of, factors_of, shape_of
 
-# The number of solutions with which a search continues. Two are considered equal if their products
-# differ in fewer entries than this fraction of their cost.
+# The number of solutions with which a search continues.
 N_KEPT = 8
-SAME = 0.05
 
 # The largest number of combinations of factors that are all tried.
 MOST_TRIED = 100_000
@@ -122,8 +120,11 @@ def _one_per_line(entries: Entries, most: int) -> Bits | None:
 
 def add(kept: list[Solution], new: Solution) -> list[Solution]:
     """Add a solution to the kept ones, the best first; of two similar ones, keep the better."""
+    # Two are considered equal if their products differ in fewer entries than this fraction of their
+    # cost.
+    same = 0.05
     for i, old in enumerate(kept):
-        limit = SAME * min(old.cost, new.cost)
+        limit = same * min(old.cost, new.cost)
         if sizes_of(old.covered ^ new.covered).sum() <= limit:
             if new.cost < old.cost:
                 kept = [*kept[:i], new, *kept[i + 1 :]]

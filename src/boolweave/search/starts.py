@@ -97,15 +97,10 @@ def pruned(table: Table, X: Bits, Y: Bits, n_components: int) -> Factors:
 
 
 # Limits of the program that is solved: numbers in its constraints, entries times tiles to set it
-# up, steps of the simplex method. It is solved in whole numbers if at most half of K and at most
-# ten tiles have a fractional value, with at most this many nodes.
+# up, steps of the simplex method.
 MOST_NUMBERS = 40_000
 MOST_CELLS = 3 * 10**8
 MOST_STEPS = 20_000
-MOST_NODES = 100
-
-# Approximate number of nanoseconds for a number in the constraints.
-OF_NUMBER = 10_000.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,11 +134,17 @@ def choose(table: Table, X: Bits, Y: Bits, n_components: int) -> Choice:
     program = _set_up(table, X, Y, n_components)
     if program is None:
         return Choice(everything, 0.0, False)
-    work = OF_NUMBER * program.A.nnz
+    # Approximate number of nanoseconds for a number in the constraints.
+    work_of_number = 10_000.0
+    work = work_of_number * program.A.nnz
     solved = linprog(
-        program.cost, A_ub=-program.A, b_ub=-program.low, bounds=(0, 1), method="highs-ds",
+        program.cost,
+        A_ub=-program.A,
+        b_ub=-program.low,
+        bounds=(0, 1),
+        method="highs-ds",
         options={"maxiter": MOST_STEPS},
-    )  # fmt: skip
+    )
     if solved.x is None or solved.status != 0:
         return Choice(everything, work, False)
     shares = solved.x[: program.n_tiles]
@@ -159,12 +160,14 @@ def choose(table: Table, X: Bits, Y: Bits, n_components: int) -> Choice:
 def _whole(program: _Program, shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Search for a solution in whole numbers; if none is found, return the fractional one."""
     n_more = len(program.cost) - program.n_tiles
+    # Maximum number of nodes of the search in whole numbers.
+    most_nodes = 100
     found = milp(
         program.cost,
         constraints=LinearConstraint(program.A, program.low, np.inf),
         bounds=Bounds(0, 1),
         integrality=np.concatenate([np.ones(program.n_tiles), np.zeros(n_more)]),
-        options={"node_limit": MOST_NODES, "mip_rel_gap": 0},
+        options={"node_limit": most_nodes, "mip_rel_gap": 0},
     )
     return shares if found.x is None else found.x[: program.n_tiles]
 

@@ -16,9 +16,6 @@ Bits = NDArray[np.uint8]
 # Maximum number of bits that are unpacked at a time.
 AT_ONCE = 2**24
 
-# Above this, a weight of false ones may be larger than all ones together.
-LARGEST_FACTOR = 1e9
-
 
 def pack_table(
     observations: Observations,
@@ -46,7 +43,9 @@ def pack_table(
         by_column = np.ascontiguousarray(by_row.T)
         counts = pack(by_row > 0)
         ones, zeros = ones & counts, zeros & counts
-    if false_one_weight > LARGEST_FACTOR:
+    # Above this, a weight of false ones may be larger than all ones together.
+    largest_factor = 1e9
+    if false_one_weight > largest_factor:
         every = observations.n_ones if weights is None else float(by_row.sum())
         least = 1.0 if weights is None else float(by_row[by_row > 0].min(initial=np.inf))
         false_one_weight = min(false_one_weight, (every + 1.0) / min(1.0, least))

@@ -169,10 +169,14 @@ def compare(
         if writing.json or writing.output is not None or writing.format is not None:
             table = pl.DataFrame([{k: v for k, v in row.items() if k != "best_in"} for row in rows])
             answer = {
-                "split": split, "folds": n_splits, "top": top, "methods": rows,
-                "failures": found.failures, "interrupted": found.interrupted,
+                "split": split,
+                "folds": n_splits,
+                "top": top,
+                "methods": rows,
+                "failures": found.failures,
+                "interrupted": found.interrupted,
                 "verdicts": [asdict(verdict) | {"clear": verdict.is_clear} for verdict in verdicts],
-            }  # fmt: skip
+            }
             put_table(writing, kind, table, answer)
         else:
             _print_table(rows, COLUMNS, f"{contents.name}, {what}")

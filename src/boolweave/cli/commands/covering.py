@@ -47,21 +47,32 @@ def cover(
     source: Source,
     *,
     writing: Writing,
-    coverage: Annotated[
-        float, _option(help="Fraction of the ones that must be covered.")
-    ] = 1.0,
+    coverage: Annotated[float, _option(help="Fraction of the ones that must be covered.")] = 1.0,
     false_ones: Annotated[
-        str, _option(help="Maximum number of zeros that may be covered; a number with a decimal "
-                     "point is a fraction of the ones.", metavar="N|SHARE")
+        str,
+        _option(
+            help="Maximum number of zeros that may be covered; a number with a decimal "
+            "point is a fraction of the ones.",
+            metavar="N|SHARE",
+        ),
     ] = "0",
     n_components: Annotated[
-        int | None, _option("--n-components", "-k", min=1, help="Maximum number of factors; if "
-                            "they are too few, as many ones as possible are covered.")
+        int | None,
+        _option(
+            "--n-components",
+            "-k",
+            min=1,
+            help="Maximum number of factors; if "
+            "they are too few, as many ones as possible are covered.",
+        ),
     ] = None,
     fixed: Annotated[
-        Path | None, _option(help="A file of factors that the cover must contain: one line of "
-                             "zeros and ones for each, or pairs of factor and column.",
-                             metavar="FILE")
+        Path | None,
+        _option(
+            help="A file of factors that the cover must contain: one line of "
+            "zeros and ones for each, or pairs of factor and column.",
+            metavar="FILE",
+        ),
     ] = None,
     max_rows: Annotated[
         int | None, _option(min=1, help="Maximum number of rows of a new factor.")
@@ -70,8 +81,11 @@ def cover(
         int | None, _option(min=1, help="Maximum number of columns of a new factor.")
     ] = None,
     max_time: Annotated[
-        float | None, _option(help="Time limit in seconds, after which the best cover so far is "
-                              "written.", show_default="some half a minute of work")
+        float | None,
+        _option(
+            help="Time limit in seconds, after which the best cover so far is written.",
+            show_default="some half a minute of work",
+        ),
     ] = None,
     seed: Seed = 0,
     changes: Annotated[
@@ -82,7 +96,7 @@ def cover(
     ] = None,
     report: Annotated[Path | None, _write(help="Write a report to this file (.html).")] = None,
     reading: ReadingOptions,
-) -> None:  # fmt: skip
+) -> None:
     """Find the fewest factors that cover all ones of a table.
 
     If the rows are users and the columns are permissions, a factor is a role. The answer has one

@@ -31,9 +31,6 @@ Number = TypeVar("Number", bound=np.generic)
 # the blocks of a prediction are smaller.
 ENTRIES_AT_A_TIME = 1 << 20
 
-# Number of bytes of a line about one missing entry.
-LINE = 48
-
 # From this number of entries on, which takes seconds, it is announced how many are written.
 MANY = 10**7
 
@@ -103,8 +100,10 @@ def check_size(seen: Observations, kind: str, what: str, max_memory: str | None)
     if max_memory is None or kind in ("csv", "tsv"):
         return
     shape, itemsize = seen.shape, 8 if what == "probabilities" else 1
+    # Number of bytes of a line about one missing entry.
+    line = 48
     if what == "both":
-        shape, itemsize = (seen.n_rows * seen.n_columns - seen.n_observed, 4), LINE // 4
+        shape, itemsize = (seen.n_rows * seen.n_columns - seen.n_observed, 4), line // 4
     remedy = "write CSV, which is kept in memory only in part, or raise --max-memory"
     check_answer(shape, itemsize, f"the output as {kind}", remedy, in_bytes(max_memory))
 

@@ -52,14 +52,8 @@ from boolweave.runtime.types import Doubles, Integers
 
 Axis = Literal["row", "column"]
 
-# Number of points of the Gauss-Legendre rule on the way from 0 to the parts.
-N_POINTS = 24
-
 # A row and a column both belong to a factor if the probability of this is at least this.
 BELONGS = 0.5
-
-# Maximum number of members of a factor that are named.
-MOST_TYPICAL = 10
 
 # Maximum number of similar lines that are named.
 MOST_ALIKE = NAMES_IN_SENTENCE
@@ -203,7 +197,9 @@ class Explainer:
     def _typical(self, chances: NDArray[np.float32], axis: Axis) -> tuple[tuple[str, ...], int]:
         """Names of the most certain members of a factor, and the number of its members."""
         size = int(np.sum(chances >= BELONGS))
-        best = largest(chances.astype(np.float64), min(size, MOST_TYPICAL))
+        # Maximum number of members of a factor that are named.
+        most_typical = 10
+        best = largest(chances.astype(np.float64), min(size, most_typical))
         return tuple(self._name(i, axis) for i in best), size
 
     # ------------------------------------------------------------ parts
@@ -376,7 +372,9 @@ def _shares(
 @cache
 def _rule() -> tuple[Doubles, Doubles]:
     """Points and weights of the Gauss-Legendre rule from 0 to 1."""
-    points, weights = np.polynomial.legendre.leggauss(N_POINTS)
+    # Number of points of the Gauss-Legendre rule on the way from 0 to the parts.
+    n_points = 24
+    points, weights = np.polynomial.legendre.leggauss(n_points)
     return (points + 1) / 2, weights / 2
 
 

@@ -27,9 +27,6 @@ from boolweave.model.odds import log_odds, sigmoid
 from boolweave.runtime.threads import run_all, threads
 from boolweave.runtime.types import Doubles
 
-# Number of rounds of Newton's method and of messages.
-N_ROUNDS = 3
-
 
 @dataclass(frozen=True, eq=False)
 class FoldIn:
@@ -198,7 +195,9 @@ def _with_rows(
         np.empty((n_rows, D)), np.empty((n_rows, D)), np.empty((n_rows, n_layers, n_factors))
     )
     prior = Prior(features.here @ coefficients, np.asarray(variance))
-    fold_rows(lines, Link(cuts, SLOPES, LOGS), prior, factor_prior, fixed, N_ROUNDS, found)
+    # Number of rounds of Newton's method and of messages.
+    n_rounds = 3
+    fold_rows(lines, Link(cuts, SLOPES, LOGS), prior, factor_prior, fixed, n_rounds, found)
     rows = found.lines + (features.elsewhere - features.here) @ coefficients
     layers = tuple(
         replace(layer, rows=sigmoid(found.factors[:, i]).astype(np.float32))

@@ -142,9 +142,13 @@ def _table(stored: StoredCompletion) -> Table:
     seen, cut = stored.observations, stored.ensemble.cut
     expect((stored.levels is None) == (stored.n_levels == 2), "'levels' must be there if some are")
     table = Table.of(
-        seen, stored.levels, stored.weights, stored.row_features, stored.column_features,
+        seen,
+        stored.levels,
+        stored.weights,
+        stored.row_features,
+        stored.column_features,
         stored.n_levels,
-    )  # fmt: skip
+    )
     expect(seen.n_observed, "it has no entries")
     lowest = cut_of(table.levels, seen.values) if table.n_levels > 2 else 1
     expect(cut == lowest, "'cut' must be the lowest level that counts as a one")
@@ -185,9 +189,12 @@ def _check_shapes(
         for member in family.members:
             expect(len(member.layers) <= structure.n_layers, "'layers' must be at most 'n_layers'")
             sides = {
-                "rows": (M, D), "row_variance": (M, D), "columns": (N, D),
-                "column_variance": (N, D), "cuts": (n_levels + 1,),
-            }  # fmt: skip
+                "rows": (M, D),
+                "row_variance": (M, D),
+                "columns": (N, D),
+                "column_variance": (N, D),
+                "cuts": (n_levels + 1,),
+            }
             for name, wanted in sides.items():
                 _check_shape(name, getattr(member, name), wanted)
             of_priors = (F[0], D), (D,), (F[1], D), (D,)

@@ -347,9 +347,14 @@ class SparseBackend:
         state.n_iter += 1
 
     def _renew_sums(
-        self, problem: SparseProblem, state: State, before: Beliefs, damping: float,
-        left: InitialBeliefs | None, after: ZeroField,
-    ) -> float:  # fmt: skip
+        self,
+        problem: SparseProblem,
+        state: State,
+        before: Beliefs,
+        damping: float,
+        left: InitialBeliefs | None,
+        after: ZeroField,
+    ) -> float:
         """Damp the sums of zeros towards those that follow from these beliefs.
 
         Their sum with the field that is left is written to `after`. Returns the largest change of
@@ -361,10 +366,18 @@ class SparseBackend:
         columns, more = Side.of(scale, before.columns.T, messages.column_steps, pool)
         sums = Sums(messages.rows, messages.columns, after.rows, after.columns.T)
         self._scratch = renew_sums(
-            scale, rows, columns, [observations.ones, observations.holes, listed.cells],
+            scale,
+            rows,
+            columns,
+            [observations.ones, observations.holes, listed.cells],
             [self.ones_by_column, self.holes_by_column, listed.by_columns(observations.n_columns)],
-            damping, sums, pool, left, self.reduce, self._scratch,
-        )  # fmt: skip
+            damping,
+            sums,
+            pool,
+            left,
+            self.reduce,
+            self._scratch,
+        )
         return max(change, more) / (STEPS if state.semiring == "max-sum" else FINE)
 
     def _refresh(self, problem: SparseProblem, state: State, before: Beliefs) -> None:
@@ -437,9 +450,16 @@ def sparse_problem(
         free += len(observations.holes) * float(np.log(np.asarray(missing)))
     inner = of_ones(model)
     return SparseProblem(
-        model, observations.shape, inner.row_prior, inner.column_prior,
-        inner.log_probability_of_zeros + free, inner, -of_zero, of_one, free,
-    )  # fmt: skip
+        model,
+        observations.shape,
+        inner.row_prior,
+        inner.column_prior,
+        inner.log_probability_of_zeros + free,
+        inner,
+        -of_zero,
+        of_one,
+        free,
+    )
 
 
 def messages_of(state: State) -> SparseMessages:
@@ -469,10 +489,6 @@ def _add_field(sums: Floats, field: Floats | None, out: Floats) -> None:
 
 # ---------------------------------------------------------------- first factors
 
-# Number of pairs of rows that are tried for a pattern, and the minimum fraction of a pattern that a
-# row of it has.
-TRIED = 8
-MOST = 0.7
 
 # Log-odds of first beliefs, and those below which they are dropped.
 FIRST = 8.0
@@ -526,7 +542,9 @@ class _Patterns:
         if not len(candidates):
             candidates = np.arange(len(self.ones))
         best = -np.inf
-        for _ in range(TRIED):
+        # Number of pairs of rows that are tried for a pattern.
+        n_pairs = 8
+        for _ in range(n_pairs):
             one = int(candidates[random.integers(len(candidates))])
             rows, columns, hits = self._tile(one, random)
             new = int(self.left[hits].sum())
@@ -545,7 +563,9 @@ class _Patterns:
         counts = np.zeros(self.n_rows, dtype=np.int32)
         for n in shared:  # the rows of one column are all different
             counts[_of(self.by_column, int(n))] += 1
-        rows = np.flatnonzero(counts >= MOST * len(shared))
+        # The minimum fraction of a pattern that a row of it has.
+        least = 0.7
+        rows = np.flatnonzero(counts >= least * len(shared))
         member = np.zeros(self.n_columns, dtype=bool)
         member[shared] = True
         starts, lengths = self.ones.indptr[rows], np.diff(self.ones.indptr)[rows]

@@ -33,14 +33,10 @@ Steps = NDArray[np.int8 | np.int16]
 # Max-sum: number of steps in λ; beliefs are clipped to ±λ.
 STEPS = 127
 
-# Sum-product: number of steps per unit of log-odds, and the limits to which beliefs are clipped.
-# Below the lower limit, a probability times the largest number of columns is still negligible.
+# Sum-product: number of steps per unit of log-odds.
 FINE = 32
-LOWEST, HIGHEST = -20.0, 20.0
 
-# Sum-product: number of values of t at which F is computed, between which it is interpolated
-# linearly; and number of units per unit of log-odds in sums, which are exact in any order.
-N_KNOTS = 33
+# Sum-product: number of units per unit of log-odds in sums, which are exact in any order.
 PARTS = float(1 << 24)
 
 # Minimum number of listed cells that a thread processes at a time.
@@ -64,7 +60,9 @@ class Scale:
         """The lowest and the highest belief, in steps."""
         if self.semiring == "max-sum":
             return -STEPS, STEPS
-        return int(LOWEST * FINE), int(HIGHEST * FINE)
+        # Below the lower limit, a probability times the largest number of columns is negligible.
+        lowest, highest = -20.0, 20.0
+        return int(lowest * FINE), int(highest * FINE)
 
     @property
     def n_levels(self) -> int:
@@ -98,7 +96,9 @@ class Scale:
     def _knots(self) -> NDArray[np.int64]:
         """Sum-product: the values of t, in steps, at which F is computed."""
         most = int(self.to_zeros.max())
-        n = min(N_KNOTS, most + 1)
+        # F is interpolated linearly between this many values of t.
+        n_knots = 33
+        n = min(n_knots, most + 1)
         return np.unique(np.rint(np.linspace(0, most, n)).astype(np.int64))
 
     @cached_property
@@ -179,11 +179,18 @@ class Sums:
 
 
 def renew_sums(
-    scale: Scale, rows: Side, columns: Side, by_rows: Sequence[Cells], by_columns: Sequence[Cells],
-    damping: float, sums: Sums,
-    pool: ThreadPoolExecutor | None = None, field: InitialBeliefs | None = None,
-    reduce: Callable[[Array], Array] = lambda array: array, scratch: Array | None = None,
-) -> Array:  # fmt: skip
+    scale: Scale,
+    rows: Side,
+    columns: Side,
+    by_rows: Sequence[Cells],
+    by_columns: Sequence[Cells],
+    damping: float,
+    sums: Sums,
+    pool: ThreadPoolExecutor | None = None,
+    field: InitialBeliefs | None = None,
+    reduce: Callable[[Array], Array] = lambda array: array,
+    scratch: Array | None = None,
+) -> Array:
     """Damp the sums of the messages of zeros towards those that follow from present beliefs.
 
     `by_rows` are lists of the cells that are not collective zeros, each of them once; `by_columns`

@@ -274,10 +274,17 @@ class Listed:
 
             def some(first: int) -> None:
                 kernels.start_max_sum(
-                    first, min(n, first + CELLS), rows, cells.columns, before, beliefs.rows, y,
-                    np.float32(strength), *(max_sum.Messages(*side) for side in sides),
+                    first,
+                    min(n, first + CELLS),
+                    rows,
+                    cells.columns,
+                    before,
+                    beliefs.rows,
+                    y,
+                    np.float32(strength),
+                    *(max_sum.Messages(*side) for side in sides),
                     arrays_apart([(2 * LANES, np.float32)])[0],
-                )  # fmt: skip
+                )
 
             list(run_all(pool, some, range(0, n, CELLS)))
             return out

@@ -26,9 +26,6 @@ Words = NDArray[np.uint64]
 # Terms with a smaller probability are ignored: even some dozens of them would not make a cell 1.
 NEGLIGIBLE = 0.01
 
-# If there are more terms than this, and than twenty for each one, only decoded factors are used.
-MOST_TERMS = 100_000_000
-
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
@@ -52,9 +49,12 @@ class Tiles:
 
     @classmethod
     def of_bits(
-        cls, rows: Sequence[Words], columns: Words, n_factors: int,
+        cls,
+        rows: Sequence[Words],
+        columns: Words,
+        n_factors: int,
         pool: ThreadPoolExecutor | None = None,
-    ) -> Tiles:  # fmt: skip
+    ) -> Tiles:
         """The tiles of decoded factors in words of 64 bits: rows in blocks, and all columns."""
         by_row, by_column = _ones_of(rows, pool), _ones_of([columns], pool)
         shape = sum(len(words) for words in rows), len(columns)
@@ -159,7 +159,10 @@ def counts(
     if marginal:
         rows, x = _chances(row_log_odds)
         columns, y = _chances(column_log_odds)
-    if not marginal or _n_terms(rows, x, columns, y) > MOST_TERMS + 20 * observations.n_ones:
+    # If there are more terms than this, and than twenty for each one, only decoded factors are
+    # used.
+    most_terms = 100_000_000
+    if not marginal or _n_terms(rows, x, columns, y) > most_terms + 20 * observations.n_ones:
         return Tiles.of_beliefs(row_log_odds, column_log_odds).counts(observations)
     listed = observations.not_zero
     likely = np.zeros(len(listed), dtype=bool)
