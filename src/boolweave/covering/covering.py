@@ -83,9 +83,14 @@ def rows_of_fixed(matrix: Matrix, fixed: Bits, most_false: int) -> tuple[Bits, i
 
 
 def _without_false_ones(
-    matrix: Matrix, fixed_rows: Bits, fixed: Bits, limits: Limits, seed: int, exactly: bool,
+    matrix: Matrix,
+    fixed_rows: Bits,
+    fixed: Bits,
+    limits: Limits,
+    seed: int,
+    exactly: bool,
     run: Run,
-) -> tuple[Tiles, Bits, Bits]:  # fmt: skip
+) -> tuple[Tiles, Bits, Bits]:
     """Cover all ones that fixed factors do not cover; also return the factors X (M, T), Y (T, N).
 
     Unless `exactly`, the result is only the start of a search with false ones, and the fast search

@@ -225,9 +225,14 @@ class _Search:
     # ------------------------------------------------------------ rounds
 
     def _improved(
-        self, part: Part, order: Indices, clique: Indices, n_cliques: int, limits: Limits,
+        self,
+        part: Part,
+        order: Indices,
+        clique: Indices,
+        n_cliques: int,
+        limits: Limits,
         bound: int,
-    ) -> tuple[Indices, int]:  # fmt: skip
+    ) -> tuple[Indices, int]:
         """Run rounds of first fit until the bound is reached, or until they do not improve."""
         memory = empty_cliques(part.shape, n_cliques)
         state = random_words(self.random)

@@ -156,9 +156,13 @@ class Merged:
 
     @classmethod
     def of(
-        cls, matrix: Matrix, fixed: Bits, rows: bool = True, columns: bool = True,
+        cls,
+        matrix: Matrix,
+        fixed: Bits,
+        rows: bool = True,
+        columns: bool = True,
         fixed_rows: Bits | None = None,
-    ) -> Merged:  # fmt: skip
+    ) -> Merged:
         """Merge equal rows, or equal columns, or both.
 
         Parameters
@@ -186,9 +190,16 @@ class Merged:
             rows_allowed = ones | packed(across[1])
             columns_allowed = columns_allowed | packed(left[1])
         return cls(
-            (len(kept_rows), len(kept_columns)), row_of, column_of, row_weight, column_weight,
-            ones, Allowed(rows_allowed, columns_allowed), pack(fixed[:, kept_columns]), kept_rows,
-        )  # fmt: skip
+            (len(kept_rows), len(kept_columns)),
+            row_of,
+            column_of,
+            row_weight,
+            column_weight,
+            ones,
+            Allowed(rows_allowed, columns_allowed),
+            pack(fixed[:, kept_columns]),
+            kept_rows,
+        )
 
     def list_ones(self, active: Words) -> Ones:
         """List the active ones (M', words of N') by rows."""

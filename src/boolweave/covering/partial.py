@@ -55,9 +55,13 @@ class Found:
 
 
 def partial_cover(
-    matrix: Matrix, covered: Words, goal: Requirements, start: tuple[Bits, Bits], seed: int,
+    matrix: Matrix,
+    covered: Words,
+    goal: Requirements,
+    start: tuple[Bits, Bits],
+    seed: int,
     run: Run,
-) -> Found:  # fmt: skip
+) -> Found:
     """Cover enough ones with few factors, or as many ones as possible with a number of factors.
 
     Parameters
@@ -107,8 +111,13 @@ class _Search:
         if total <= self.goal.most_missed:
             return self._counted(X[:, :0], Y[:0])
         rows, columns = pack(X.T), pack(Y)
-        order = greedy_order(table.rows.ones, rows, columns, np.ones(len(X), dtype=np.int64),
-                             np.ones(Y.shape[1], dtype=np.int64))[0]  # fmt: skip
+        order = greedy_order(
+            table.rows.ones,
+            rows,
+            columns,
+            np.ones(len(X), dtype=np.int64),
+            np.ones(Y.shape[1], dtype=np.int64),
+        )[0]
         low, high = 1, n
         while low < high:
             middle = (low + high) // 2

@@ -285,9 +285,8 @@ def fractional_bound(part: Part, clique: Indices, count: Indices, bound: int, ru
         start = np.zeros(len(order) + 1, dtype=np.int64)
         limit = UNITS + TOLERANCE
         n, used = price(
-            part.allowed, part.ones, order, units, limit, MOST_WORK - work, members, start,
-            run.stop,
-        )  # fmt: skip
+            part.allowed, part.ones, order, units, limit, MOST_WORK - work, members, start, run.stop
+        )
         work += int(used)
         bound = max(bound, -(-int(units.sum()) // limit))
         n_before = len(pool.cliques)
@@ -333,9 +332,12 @@ def _solve(cliques: sparse.csc_array, most_steps: int, seconds: float | None) ->
     """Solve the linear program; None if it takes more steps or seconds."""
     n_ones, n_cliques = cliques.shape
     solved = linprog(
-        np.ones(n_cliques), A_ub=-cliques, b_ub=-np.ones(n_ones), method="highs-ds",
+        np.ones(n_cliques),
+        A_ub=-cliques,
+        b_ub=-np.ones(n_ones),
+        method="highs-ds",
         options={"maxiter": max(most_steps, 1), **time_limit(seconds)},
-    )  # fmt: skip
+    )
     if solved.status != 0:
         return None
     return _Solved(float(solved.fun), np.maximum(-solved.ineqlin.marginals, 0), int(solved.nit))

@@ -231,9 +231,11 @@ def names_of(seen: ObservedEntries, axis: Axis, at: NDArray[np.intp] | None = No
 
 
 def html_table(
-    head: Sequence[str], lines: Sequence[Sequence[str]], caption: str = "",
+    head: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    caption: str = "",
     marked: NDArray[np.bool_] | None = None,
-) -> str:  # fmt: skip
+) -> str:
     """A small HTML table; `marked` cells (lines, cells) have a coloured background."""
     escape = html.escape
     parts = ["<table>"]

@@ -136,9 +136,13 @@ class ObservedEntries(ABC):
         from boolweave.data.observations import Observations
 
         return Observations.from_triples(
-            [], [], [], shape=self.shape,
-            row_labels=self.row_labels, column_labels=self.column_labels,
-        )  # fmt: skip
+            [],
+            [],
+            [],
+            shape=self.shape,
+            row_labels=self.row_labels,
+            column_labels=self.column_labels,
+        )
 
     def held_out_parts(self, n_folds: int, random_state: RandomState = None) -> Iterator[HeldOut]:
         """Hold out each of `n_folds` random parts of the entries in turn.

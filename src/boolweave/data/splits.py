@@ -129,9 +129,11 @@ def in_entry_order(
     if not found.all():
         entry = int(np.argmin(found))
         place = place_of(
-            int(observations.rows_of_entries()[entry]), int(observations.indices[entry]),
-            observations.row_labels, observations.column_labels,
-        )  # fmt: skip
+            int(observations.rows_of_entries()[entry]),
+            int(observations.indices[entry]),
+            observations.row_labels,
+            observations.column_labels,
+        )
         raise ValueError(
             f"every observed entry needs a time, but {place} has none; pass the triples that the "
             "observations were made from"

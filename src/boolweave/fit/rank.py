@@ -221,11 +221,14 @@ class RankSelection:
 
         bits = self.criterion == "mdl"
         figure = plot_scores(
-            self.ranks, self.scores, self.errors, self.best,
+            self.ranks,
+            self.scores,
+            self.errors,
+            self.best,
             x_label="number of factors",
             y_label="description length (bits)" if bits else "log-loss of held-out entries",
             below=None if self.costs is None else ("errors", self.costs),
-        )  # fmt: skip
+        )
         if path is not None:
             figure.savefig(path, dpi=150)
         return figure
@@ -678,10 +681,15 @@ def choose(
             return selection, result
         if not _is_clear(selection, observations):
             this = Search(
-                observations, replace(settings, alone=False), SEED, "heldout", run,
-                choice.held_out, backends,
+                observations,
+                replace(settings, alone=False),
+                SEED,
+                "heldout",
+                run,
+                choice.held_out,
+                backends,
                 MORE_FOLDS if observations.n_observed < FEW_ENTRIES else N_FOLDS,
-            )  # fmt: skip
+            )
             try:
                 selection, plain = _by_held_out_entries(this)
                 if plain is not None and plain != "constant":
@@ -790,11 +798,17 @@ def _plain(
     rows, columns = (np.where(side, SURE, -SURE).astype(np.float32) for side in sides)
     first = replace(settings, n_components=1).first_model()
     result = Result(
-        first, observations, rows[:, None], columns[None], 0.0, Ending.CONVERGED,
+        first,
+        observations,
+        rows[:, None],
+        columns[None],
+        0.0,
+        Ending.CONVERGED,
         like.n_iter if isinstance(like, Result) else 0,
         like.history if isinstance(like, Result) else {},
-        marginal=True, stability=np.ones(1),
-    )  # fmt: skip
+        marginal=True,
+        stability=np.ones(1),
+    )
     model = model_from_bits(settings, observations, result)
     if counts is not None:
         model = replace(model, channel=channel_from_counts(counts))

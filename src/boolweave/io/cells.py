@@ -104,9 +104,11 @@ def times_of_column(column: pl.Series, name: str) -> Array:
     if times.null_count():
         at = int(times.is_null().arg_max() or 0)
         raise FileError(
-            name, "expected a number or a date such as 2024-12-31 for the time of entry "
-            f"{at + 1}, got {column[at]!r}; correct it", column=repr(column.name),
-        )  # fmt: skip
+            name,
+            "expected a number or a date such as 2024-12-31 for the time of entry "
+            f"{at + 1}, got {column[at]!r}; correct it",
+            column=repr(column.name),
+        )
     return times.to_numpy()
 
 
@@ -149,9 +151,15 @@ def observe(
         check_size(shape, name)
     with naming_file(name):
         entries = from_coded_triples(
-            row, column, codes, shape, row_labels, column_labels,
-            duplicates=duplicates, absent="missing" if only_ones else absent,
-        )  # fmt: skip
+            row,
+            column,
+            codes,
+            shape,
+            row_labels,
+            column_labels,
+            duplicates=duplicates,
+            absent="missing" if only_ones else absent,
+        )
         if only_ones:
             return SparseObservations.from_listed(entries, row, column)
         return Observations(*entries)

@@ -132,9 +132,16 @@ def _long(frame: pl.DataFrame, name: str, kind: str, layout: Layout, options: Op
         codes = codes_of_cells(frame.to_series(at[2]), name, options.above, options.words, first)
         absent = options.absent or "missing"
     observations = observe(
-        row, column, codes, axes[0].labels(), axes[1].labels(), name,
-        duplicates=options.duplicates, absent=absent, zeros=options.zeros,
-    )  # fmt: skip
+        row,
+        column,
+        codes,
+        axes[0].labels(),
+        axes[1].labels(),
+        name,
+        duplicates=options.duplicates,
+        absent=absent,
+        zeros=options.zeros,
+    )
     when = None
     if options.times is not None:
         times = frame.to_series(asked.position(options.times, name, "times"))
@@ -265,9 +272,9 @@ def read_parts(paths: Sequence[Path], options: Options, max_memory: int | None) 
     except MemoryError:
         longest = paths[int(np.argmax(counts))]
         raise FileError(
-            str(longest), f"its {max(counts)} lines are too many for the memory; allow files with "
-            "`max_memory`"
-        ) from None  # fmt: skip
+            str(longest),
+            f"its {max(counts)} lines are too many for the memory; allow files with `max_memory`",
+        ) from None
     n = 0
     for path, count in zip(paths, counts, strict=True):
         for start, frame in _frames(path, names, count):
@@ -289,9 +296,13 @@ def read_parts(paths: Sequence[Path], options: Options, max_memory: int | None) 
         entries = part if fits else np.array(part)
         with naming_file(f"{len(paths)} files"):
             found = rows_from_packed(
-                entries, (last - first, shape[1]), row_labels, column_labels,
-                options.duplicates, first,
-            )  # fmt: skip
+                entries,
+                (last - first, shape[1]),
+                row_labels,
+                column_labels,
+                options.duplicates,
+                first,
+            )
         end = n + len(found.indices)
         indices[n:end], values[n:end] = found.indices, found.values
         for array in (indices[n:end], values[n:end]):
@@ -370,9 +381,12 @@ def _threshold(paths: Sequence[Path], name: str, above: Above | None) -> float |
 
 
 def _pack(
-    frame: pl.DataFrame, file: str, axes: tuple[Numbering, Numbering], above: float | None,
+    frame: pl.DataFrame,
+    file: str,
+    axes: tuple[Numbering, Numbering],
+    above: float | None,
     first_row: int,
-) -> NDArray[np.int64]:  # fmt: skip
+) -> NDArray[np.int64]:
     """The entries of some lines, each as one number; missing ones are left out.
 
     Errors count the lines from `first_row`.

@@ -83,9 +83,10 @@ def read_sheet(path: Path, name: str, options: Options) -> pl.DataFrame:
         raise FileError(name, "expected a table, got an empty sheet")
     if not frame.height:
         raise FileError(
-            name, "expected rows below the header, got only the header; add them, or pass "
+            name,
+            "expected rows below the header, got only the header; add them, or pass "
             "`header=False` if the first row is not a header",
-        )  # fmt: skip
+        )
     names = [old if header and old[:11] != "__UNNAMED__" else "" for old in frame.columns]
     return frame.rename(dict(zip(frame.columns, _named(names), strict=True)))
 

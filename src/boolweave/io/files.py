@@ -296,9 +296,14 @@ def _unpack_zstd(path: Path, name: str, stack: contextlib.ExitStack) -> Path:
     target = _scratch(stack)
     with expecting(name, "text packed with zstd", pl.exceptions.PolarsError, OSError):
         lines = pl.scan_csv(
-            path, separator="\x01", has_header=False, quote_char=None, glob=False,
-            schema={"line": pl.String}, truncate_ragged_lines=True,
-        )  # fmt: skip
+            path,
+            separator="\x01",
+            has_header=False,
+            quote_char=None,
+            glob=False,
+            schema={"line": pl.String},
+            truncate_ragged_lines=True,
+        )
         lines.sink_csv(
             target, include_header=False, quote_style="never", separator="\x01", null_value=""
         )

@@ -229,9 +229,16 @@ def read_fimi(path: Path, name: str, options: Options) -> Reading:
         column, names = place[column], [names[i] for i in order]
     absent = options.unlisted
     seen = observe(
-        row, column, np.ones(len(row), np.uint8), None, np.array(names, dtype=np.str_), name,
-        shape=(n_rows, len(names)), absent=absent, zeros=options.zeros,
-    )  # fmt: skip
+        row,
+        column,
+        np.ones(len(row), np.uint8),
+        None,
+        np.array(names, dtype=np.str_),
+        name,
+        shape=(n_rows, len(names)),
+        absent=absent,
+        zeros=options.zeros,
+    )
     return Reading(seen, f"transactions, absent entries are {absent}", lists_entries=True)
 
 
@@ -251,9 +258,10 @@ def read_picture(path: Path, name: str, options: Options) -> Reading:
             mode = picture.mode
             if mode not in {"1", "L", "LA", "I", "I;16"} and not _grey_palette(picture):
                 raise FileError(
-                    name, f"expected a 1-bit or grey picture, got a coloured one (mode {mode}); "
-                    "convert it to grey first"
-                )  # fmt: skip
+                    name,
+                    f"expected a 1-bit or grey picture, got a coloured one (mode {mode}); "
+                    "convert it to grey first",
+                )
             full = picture.convert("LA")
             if mode in {"I", "I;16"}:
                 grey = np.asarray(picture, dtype=np.float64) / 257

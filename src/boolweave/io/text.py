@@ -93,9 +93,10 @@ def _check_lines(n_lines: int, dialect: Dialect, name: str) -> None:
     """Raise for a file that has only a header."""
     if dialect.header and not n_lines:
         raise FileError(
-            name, "expected lines below the header, got only the header; add them, or pass "
+            name,
+            "expected lines below the header, got only the header; add them, or pass "
             "`header=False` if the first line holds data",
-        )  # fmt: skip
+        )
 
 
 def _long_among(path: Path, name: str, options: Options) -> Reading | None:
@@ -172,9 +173,11 @@ def _read_wide(table: TextTable, options: Options) -> Reading:
         others.append(pl.DataFrame({str(i): texts.gather_every(width, i) for i in other}))
         if dialect.empty_end and (others[-1][str(width - 1)].str.strip_chars() != "").any():
             raise FileError(
-                name, "expected a name for the last column, because it is not empty; name it",
-                line=1, column=width,
-            )  # fmt: skip
+                name,
+                "expected a name for the last column, because it is not empty; name it",
+                line=1,
+                column=width,
+            )
         values = texts if is_cell.all() else texts.filter(pl.Series(np.tile(is_cell, height)))
         block, wrong = _parsed(values, options)
         if wrong.any():
@@ -266,9 +269,16 @@ def _read_long(table: TextTable, options: Options) -> Reading:
         codes = codes_above(codes, above)
     absent = options.unlisted if dialect.layout == "pairs" else options.absent or "missing"
     observations = observe(
-        row, column_numbers, codes, row_labels, column_labels, name,
-        duplicates=options.duplicates, absent=absent, zeros=options.zeros,
-    )  # fmt: skip
+        row,
+        column_numbers,
+        codes,
+        row_labels,
+        column_labels,
+        name,
+        duplicates=options.duplicates,
+        absent=absent,
+        zeros=options.zeros,
+    )
     when = None
     if times:
         when = observe_times(observations.to_local(), row, column_numbers, times, name)
