@@ -23,9 +23,6 @@ from boolweave.baselines.comparison import HIDDEN, LEFT_OUT
 from boolweave.data.observations import Observations, Split
 from boolweave.model.channel import Channel
 
-# Number of groups of rows, which are left out in turn for the standard error of a single split.
-GROUPS = 20
-
 
 def main() -> None:
     """Fit and measure split by split."""
@@ -125,7 +122,9 @@ def jackknife(
     With G groups and a measure m_g without group g: sqrt((G - 1) / G * sum (m_g - mean)^2).
     """
     row = np.unique(rows, return_inverse=True)[1]
-    n_groups = min(GROUPS, int(row.max()) + 1)
+    # Number of groups of rows, which are left out in turn for the standard error of a single split.
+    most = 20
+    n_groups = min(most, int(row.max()) + 1)
     if n_groups < 2:
         return {f"{name}_error": float("nan") for name in found}
     without = [judged(row % n_groups != group) for group in range(n_groups)]

@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 # The parameters of `fit` in addition to the table.
 FIT_PARAMETERS = ("ratings", "sample_weight", "row_features", "column_features")
 
-# Number of parts over which `score` distributes the entries of a row; each part is hidden once.
-PARTS = 5
-
 
 @declared
 class BooleanCompletion(
@@ -420,7 +417,10 @@ class BooleanCompletion(
         seen = self._observe(X, reset=False)
         if not seen.n_observed:
             raise ValueError("X must have at least one observed entry, got none")
-        part = (np.arange(seen.n_observed) - seen.indptr[seen.rows_of_entries()]) % PARTS
+        # Number of parts over which `score` distributes the entries of a row; each part is hidden
+        # once.
+        parts = 5
+        part = (np.arange(seen.n_observed) - seen.indptr[seen.rows_of_entries()]) % parts
         n_right, folding = 0, self._folding
         for i in range(int(part.max()) + 1):
             rest, rows, columns, values = seen.split(part == i)

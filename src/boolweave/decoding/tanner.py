@@ -32,8 +32,7 @@ METHODS = {
     "product-sum": "sum-product",
 }
 
-# The words that are decoded at once take about this much memory, a part of a shared cache.
-TILE_BYTES = 5 * 2**20
+# Maximum number of words that are decoded at once.
 MAX_WIDTH = 128
 
 
@@ -280,5 +279,7 @@ def propagate(
 def _width(graph: TannerGraph, n_words: int) -> int:
     """Number of words that are decoded at once: a power of two."""
     a_word = 4 * (graph.n_edges + 4 * graph.n_variables + graph.n_checks)
-    most = int(np.clip(TILE_BYTES // max(a_word, 1), 1, MAX_WIDTH))
+    # The words take about this much memory, a part of a shared cache.
+    tile_bytes = 5 * 2**20
+    most = int(np.clip(tile_bytes // max(a_word, 1), 1, MAX_WIDTH))
     return 1 << (min(most, max(n_words, 1)).bit_length() - 1)

@@ -30,12 +30,8 @@ if TYPE_CHECKING:
 # Tiles are searched in rows with this many entries in total, spread evenly over a larger table.
 ENTRIES = 1 << 22
 
-
 # The log-odds of the members of a tile are limited to this, so that later steps can disagree.
 MOST_LOG_ODDS = 8.0
-
-# Gains are whole numbers up to this, so that their sums are exact in 32-bit floats, in any order.
-STEPS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +122,10 @@ def _gains_table(
     from scipy.sparse import csr_array
 
     observations = sample.observations
-    per_nat = STEPS / max(float(np.abs(gains).max(initial=0.0)), 1e-9)
+    # Gains are whole numbers up to this, so that their sums are exact in 32-bit floats, in any
+    # order.
+    steps = 32
+    per_nat = steps / max(float(np.abs(gains).max(initial=0.0)), 1e-9)
     whole = np.sign(gains) * np.maximum(np.rint(np.abs(gains) * per_nat), np.abs(gains) > 0)
     whole = whole.astype(np.float32)
     table = csr_array((whole, observations.indices, observations.indptr), observations.shape)

@@ -33,11 +33,6 @@ from boolweave.runtime.warning import warn_user
 FORMAT = "boolweave checkpoint"
 VERSION = 3
 
-# Seconds between two checkpoints, and the maximum fraction of the time for writing them: large
-# checkpoints are written less often.
-INTERVAL = 120.0
-SHARE = 0.03
-
 # Arrays with at least this many bytes are read only when they are needed.
 LARGE = 1 << 20
 
@@ -86,8 +81,8 @@ class Checkpoint:
     """
 
     path: str | Path
-    interval: float = INTERVAL
-    share: float = SHARE
+    interval: float = 120.0
+    share: float = 0.03
 
     def __post_init__(self) -> None:
         if "://" in str(self.path):

@@ -209,12 +209,6 @@ def _blocks(part: _Part, n_components: int, max_work: float) -> list[_Part]:
 
 Prices = tuple[Floats, Floats, Floats]
 
-# Number of steps between two evaluations of all patterns.
-STEPS = 10
-
-# Time of the calls of a step, in additions.
-CALLS = 2e6
-
 # Softness of the maximum over tiles, as a part of it: at most and at least.
 SOFTEST, HARDEST = 0.1, 0.0005
 
@@ -335,7 +329,9 @@ class Ascent:
         value, place = np.empty(len(active), np.int32), np.empty(len(active), np.int64)
         # Part of the old direction that is kept at each step.
         memory = 0.9
-        for _ in range(STEPS):
+        # Number of steps between two evaluations of all patterns.
+        steps = 10
+        for _ in range(steps):
             gains, is_given_up, constant = self._gains()
             kernels.best_patterns(gains, self.n_low, active, value, place)
             gap = self.upper * self.scale - (constant - self.n_components * int(value.max()))
@@ -356,7 +352,9 @@ class Ascent:
         n_ones, n_columns = np.count_nonzero(self.one), self.one.shape[1]
         tables = (len(active) + 1) << self.n_low
         pairs = (len(active) + 40) * self.one.size * n_columns
-        self.work += STEPS * (n_ones * tables + pairs + CALLS)
+        # Time of the calls of a step, in additions.
+        calls = 2e6
+        self.work += steps * (n_ones * tables + pairs + calls)
 
     def _greedy_tiles(self) -> tuple[Array, Array]:
         """Choose K tiles one by one, each the best one for the entries that are not covered yet."""

@@ -17,9 +17,6 @@ from boolweave.search.table import Bits, bits_of, factors_of, shape_of
 # The number of solutions with which a search continues.
 N_KEPT = 8
 
-# The largest number of combinations of factors that are all tried.
-MOST_TRIED = 100_000
-
 
 @dataclass(frozen=True, eq=False)
 class Solution:
@@ -77,7 +74,7 @@ def without_errors(table: Table, most: int) -> Solution | None:
 
 
 def enumerated(table: Table, n_components: int) -> Solution | None:
-    """The best factors of a tiny table by trying all; None if these are more than `MOST_TRIED`.
+    """The best factors of a tiny table by trying all; None if these are too many.
 
     With XOR, all searches may agree on factors that are not the best ones.
     """
@@ -85,7 +82,8 @@ def enumerated(table: Table, n_components: int) -> Solution | None:
         other = enumerated(table._replace(rows=table.columns, columns=table.rows), n_components)
         return other and Solution.of(other.cost, factors_of(table, other.Y.T, other.X.T))
     N = shape_of(table)[1]
-    if N > 16 or comb(2**N - 1, n_components) << n_components > MOST_TRIED:
+    most = 100_000  # combinations of factors
+    if N > 16 or comb(2**N - 1, n_components) << n_components > most:
         return None
     ones, zeros = (unpack(side, N) for side in (table.rows.ones, table.rows.zeros))
     weights = table.rows.weights if table.rows.weights.size else np.ones(ones.shape)

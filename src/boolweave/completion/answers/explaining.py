@@ -55,9 +55,6 @@ Axis = Literal["row", "column"]
 # A row and a column both belong to a factor if the probability of this is at least this.
 BELONGS = 0.5
 
-# Maximum number of similar lines that are named.
-MOST_ALIKE = NAMES_IN_SENTENCE
-
 
 class Averages(NamedTuple):
     """An average row and column of a member."""
@@ -257,7 +254,7 @@ class Explainer:
             lengths = np.einsum("nd,de,ne->n", others, metric, others) * (line @ metric @ line)
             total += others @ metric @ line / np.sqrt(np.maximum(lengths, np.finfo(float).tiny))
         likeness = np.clip(total / len(members), -1.0, 1.0)
-        order = np.argsort(-likeness, kind="stable")[:MOST_ALIKE]
+        order = np.argsort(-likeness, kind="stable")[:NAMES_IN_SENTENCE]
         found = []
         for j in order[likeness[order] > 0]:
             place = int(candidates[j])

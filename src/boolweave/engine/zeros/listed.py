@@ -20,18 +20,18 @@ from boolweave.engine.kernels.zeros import listed as kernels
 from boolweave.runtime.threads import balanced_runs, n_threads, run_all
 from boolweave.runtime.types import Array, Floats, Integers
 
-# Maximum number of listed zeros, and of their messages to one side. With more covered zeros, the
-# factors are far from a good answer, and a fraction of these zeros, evenly spread, is enough.
-MOST_LISTED = 1 << 20
-MOST_MESSAGES = 1 << 24
-
 # Number of cells that a thread processes at a time.
 CELLS = 4096
 
 
 def most_listed(n_factors: int) -> int:
     """Maximum number of listed zeros."""
-    return min(MOST_LISTED, MOST_MESSAGES // n_factors)
+    # Maximum number of listed zeros, and of their messages to one side. With more covered zeros,
+    # the factors are far from a good answer, and a fraction of these zeros, evenly spread, is
+    # enough.
+    most_zeros = 1 << 20
+    most_messages = 1 << 24
+    return min(most_zeros, most_messages // n_factors)
 
 
 @dataclass(frozen=True, eq=False)
