@@ -164,8 +164,10 @@ def test_the_log_posterior_of_a_factor_that_is_not_fitted():
     assert plain.log_posterior == pytest.approx(expected)
 
 
-def test_noise_is_called_noise():
-    noise = (np.random.default_rng(1).random((30, 25)) < 0.3).astype(float)
+@pytest.mark.parametrize(("seed", "shape", "share"), [(1, (30, 25), 0.3), (3, (40, 30), 0.4)])
+def test_noise_is_called_noise(seed, shape, share):
+    """Also where a factor that settles has fewer wrong entries than a constant."""
+    noise = (np.random.default_rng(seed).random(shape) < share).astype(float)
     with pytest.warns(UninformativeWarning, match="nothing but noise was found") as caught:
         model = BooleanMatrixFactorization(random_state=0, n_init=2).fit(noise)
     assert len(caught) == 1

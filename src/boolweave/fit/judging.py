@@ -87,6 +87,16 @@ def explains(result: Result) -> bool:
     )
 
 
+def saves(result: Result) -> bool:
+    """Whether factors save bits, or have at most half the wrong entries of a constant matrix.
+
+    In a tiny table, even perfect factors save no bits.
+    """
+    observations = result.observations
+    fewer = 2 * wrong_entries(result, observations) <= wrong_as_constant(observations)
+    return fewer or description_length(result) < length_without_factors(observations)
+
+
 def has_few_holes(observations: ObservedEntries) -> bool:
     """Whether hardly any entries are missing."""
     n_cells = observations.shape[0] * observations.shape[1]

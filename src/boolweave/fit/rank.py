@@ -705,7 +705,7 @@ def choose(
             plain = None
     fails = judging.failed(result, observations)
     if selection.criterion == "mdl":
-        fails = fails or not judging.explains(result)
+        fails = fails or not (judging.explains(result) and judging.saves(result))
     if plain == "constant" or (fails and not result.interrupted):
         return selection, _nothing_found(result, settings, selection.criterion)
     return selection, result
