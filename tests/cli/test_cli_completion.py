@@ -186,6 +186,18 @@ def test_bad_options_are_one_line(folder, options, words):
     assert words in line and "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("command", ["complete", "factorize"])
+def test_a_part_to_hold_out_that_is_less_than_an_entry(tmp_path, command):
+    """Refused before the fit; otherwise its figures would fail after it."""
+    (tmp_path / "t.csv").write_text("a,b\n1,0\n0,\n")
+    given = ("--hold-out", 0.1, "-o", "answer.csv", "--report", "page.html")
+    done = run_here(command, "t.csv", *given, cwd=tmp_path, text=True)
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("boolweave: --hold-out 0.1 is less than one of 3 observed entries; give")
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
 def test_options_are_parameters_of_the_estimator():
     known = boolweave.BooleanCompletion().get_params()
     given = COMPLETION_OPTIONS.given({"n_layers": "auto", "n_directions": "3", "n_members": 4})

@@ -164,7 +164,9 @@ def test_the_log_posterior_of_a_factor_that_is_not_fitted():
     assert plain.log_posterior == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("seed", "shape", "share"), [(1, (30, 25), 0.3), (3, (40, 30), 0.4)])
+@pytest.mark.parametrize(
+    ("seed", "shape", "share"), [(1, (30, 25), 0.3), (3, (40, 30), 0.4), (0, (40, 30), 0.5)]
+)
 def test_noise_is_called_noise(seed, shape, share):
     """Also where a factor that settles has fewer wrong entries than a constant."""
     noise = (np.random.default_rng(seed).random(shape) < share).astype(float)

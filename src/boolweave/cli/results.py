@@ -140,6 +140,12 @@ def fit_and_write(
     if keeping.hold_out:
         hidden = seen.to_local().hide(keeping.hold_out, random_state=seed)
         seen, held_out = hidden[0], hidden[1:]
+        if len(held_out[0]) == 0:
+            raise ValueError(
+                f"--hold-out {keeping.hold_out:g} is less than one of "
+                f"{counted(seen.n_observed, 'observed entry', 'observed entries')}; give a larger "
+                "fraction, or leave it out"
+            )
     began = time.time()
     model = fit(seen)
     model.absent = absent

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -372,7 +372,10 @@ class Search:
             if chosen != best and first is not None:
                 first = self._resized(first, chosen)
             settings = replace(self.settings, n_components=chosen)
-            last = self._fit(0, settings, self._random(chosen), first)
+            nothing = judging.length_without_factors(self.observations)
+            # If no rank saves bits, `choose` judges the answer, and says more about it than a fit.
+            with _no_warnings() if self.scores[best].min() >= nothing else nullcontext():
+                last = self._fit(0, settings, self._random(chosen), first)
             if chosen != best or not self._failed(last) or self._failed(first or last):
                 state.best = last
             if not self.few:  # the curve by which few were chosen stays as it was
@@ -705,7 +708,10 @@ def choose(
             plain = None
     fails = judging.failed(result, observations)
     if selection.criterion == "mdl":
-        fails = fails or not (judging.explains(result) and judging.saves(result))
+        # In a tiny table, even perfect factors save no bits.
+        saves = selection.scores.min() < judging.length_without_factors(observations)
+        more = saves or judging.halves_errors(result)
+        fails = fails or not (more and judging.explains(result))
     if plain == "constant" or (fails and not result.interrupted):
         return selection, _nothing_found(result, settings, selection.criterion)
     return selection, result
