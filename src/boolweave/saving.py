@@ -335,9 +335,9 @@ def _check_errors(result: Result) -> None:
 
 def check_provenance(origin: dict[str, Any]) -> None:
     """Raise unless this is what is known of the origin of a model."""
-    kinds = {"command": str, "hold_out": float}
+    kinds = {"command": str, "hold_out": float, "plan": str}
     right = all(type(value) is kinds.get(name) for name, value in origin.items())
-    expect(right, f"'provenance' must have command and hold_out, but is {shortened(origin)}")
+    expect(right, f"'provenance' must have command, hold_out and plan, but is {shortened(origin)}")
 
 
 def expect(holds: Any, otherwise: str) -> None:

@@ -11,6 +11,8 @@ from terminals import complaint, on_terminal, run
 
 import boolweave
 from boolweave import BooleanCompletion, BooleanMatrixFactorization
+from boolweave.cli.common import read_new_rows
+from boolweave.cli.options import ReadingOptions
 from boolweave.cli.results import nouns_of
 from boolweave.datasets import load_zoo
 from boolweave.decoding import write_alist
@@ -45,18 +47,35 @@ def shop(tmp_path_factory):
 # ---------------------------------------------------------------- new rows
 
 
-def test_new_rows_that_are_encoded_in_another_way(tmp_path):
-    """The error says why the columns differ, and the remedy works."""
+def test_new_rows_are_read_by_the_plan_of_the_model(tmp_path):
     people = tmp_path / "people.csv"
     people.write_text("name,tea,age\nAnn,1,31\nBo,0,44\nCy,1,58\nDi,0,62\nEd,1,23\nFi,0,39\n")
-    (tmp_path / "new.csv").write_text("name,tea,age\nGo,1,33\nHe,0,55\n")
+    new = tmp_path / "new.csv"
+    new.write_text("age,note,name,tea\n33,so,Go,1\n55,what,He,0\n")
     model = tmp_path / "m.npz"
     run("factorize", people, "-k", "1", "--model", model, "-q")
-    assert "--encode 'age=40,60'" in complaint("transform", model, tmp_path / "new.csv")
-    rules = "--encode", "age=40,60"
-    run("factorize", people, "-k", "1", "--model", model, *rules, "-q")
-    done = run("transform", model, tmp_path / "new.csv", *rules, "--json")
+    done = run("transform", model, new, "--json")
     assert [row["row"] for row in json.loads(done.stdout)] == ["Go", "He"]
+    assert "left out: note (the model does not have it)" in done.stderr
+    fitted = boolweave.load(model)
+    rows = read_new_rows(fitted, str(new), ReadingOptions(), True).to_dense()
+    names = fitted.observations_.column_labels.tolist()
+    assert rows[:, names.index("age < 39")].tolist() == [1, 0]
+    # Rules for the new rows alone make other columns.
+    assert "set the same rules for both" in complaint("transform", model, new, "--encode", "age=40")
+
+
+def test_names_of_rows_can_be_left_out_of_models_and_reports(tmp_path):
+    people = tmp_path / "people.csv"
+    people.write_text("who,tea,rum\nAnn Lee,1,0\nBo Day,0,\nCy Fox,1,1\nDi Orr,,1\n")
+    model, page = tmp_path / "m.npz", tmp_path / "m.html"
+    kept = ("--model", model, "--report", page, "--max-time", "1", "-q")
+    filled = run("complete", people, "-k", "1", "--method", "max-sum", *kept, "--no-labels").stdout
+    assert "Bo Day" in filled  # the table itself
+    assert boolweave.load(model).observations_.row_labels is None
+    assert "Bo Day" not in page.read_text(encoding="utf-8")
+    run("complete", people, "-k", "1", "--method", "max-sum", *kept)
+    assert "Bo Day" in page.read_text(encoding="utf-8")
 
 
 def test_transform(shop):

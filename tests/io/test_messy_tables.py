@@ -241,7 +241,7 @@ def test_factorize_encodes_and_says_so(put):
         "encoded 4 columns (1 yes/no, 1 category, 1 choices, 1 number) as 10 0/1 "
     )
     assert lines[2] == "left out: comment (all values differ); row labels: 'id'"
-    assert lines[3].startswith("change this with --encode 'COLUMN=RULE'")
+    assert lines[3].startswith("change this with a reading plan (info FILE --plan")
     assert "factor" in lines[4]
     assert b",column," in done.stdout
     seen = io.read(path, encode="auto").observations

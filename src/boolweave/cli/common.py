@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -48,7 +49,8 @@ SCHEDULER_TIMEOUT, WORKERS_TIMEOUT = 10.0, 300.0
 
 # How a user can change the way in which columns were encoded.
 ENCODING = (
-    "change this with --encode 'COLUMN=RULE', pick columns with --use and --drop, list the codes "
+    "change this with a reading plan (info FILE --plan plan.csv writes one, --plan obeys it), with "
+    "--encode 'COLUMN=RULE', pick columns with --use and --drop, list the codes "
     "for missing values with --missing, or refuse such tables with --encode never"
 )
 
@@ -75,8 +77,9 @@ def read_input(
     times: str | None = None,
     zeros: Zeros = "exact",
     keep: bool = False,
+    plan: Plan | None = None,
 ) -> Reading:
-    """Read the input and report how it was understood."""
+    """Read the input and report how it was understood; --plan precedes `plan`."""
     from boolweave import io
     from boolweave.fit.memory import in_bytes
     from boolweave.io.dialect import Dialect
@@ -108,7 +111,7 @@ def read_input(
             zeros=zeros,
             words=how.words(),
             encode=how.encode,
-            plan=None if how.plan is None else _plan(how.plan),
+            plan=plan if how.plan is None else _plan(how.plan),
             keep=keep,
         )
     print_contents(contents, contents.guess, quiet)
@@ -434,6 +437,14 @@ def find_positions(
     return np.array([int(number) - 1 for number in numbers], dtype=np.intp)
 
 
+def _plan_of(model: Model) -> Plan | None:
+    """The plan by which the rows of a model were read, for new rows."""
+    from boolweave.encoding.plan import Plan
+
+    text = model.provenance_.get("plan")
+    return None if text is None else replace(Plan.of_csv(text), of_model=True)
+
+
 def read_new_rows(model: Model, source: str, how: ReadingOptions, quiet: bool) -> Observations:
     """Read new rows from a file and put their columns into the order of the model.
 
@@ -446,7 +457,7 @@ def read_new_rows(model: Model, source: str, how: ReadingOptions, quiet: bool) -
     from boolweave.io.files import listed
 
     fitted = model.observations_
-    contents = read_input(source, how, quiet, model.absent)
+    contents = read_input(source, how, quiet, model.absent, plan=_plan_of(model))
     new = contents.observations.to_local()
     expected, given = fitted.column_labels, new.column_labels
     if expected is None or given is None:

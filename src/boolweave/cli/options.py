@@ -320,6 +320,10 @@ class Keeping:
         "Save the model to this file (.npz), for predict and other commands."
     )
     report: Path | None = _write("Write a report to this file (.html).")
+    no_labels: bool = _write(
+        "Leave the names of rows, such as those of people, out of the model and the report.",
+        "--no-labels", default=False,
+    )  # fmt: skip
     hold_out: float = _option(
         FIT_PANEL,
         "Fraction of the entries to hold out, to test the probabilities.",

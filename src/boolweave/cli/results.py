@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
@@ -137,6 +138,8 @@ def fit_and_write(
     from boolweave.facts import CompletionFacts, FactorFacts
 
     seen, held_out = contents.observations, None
+    if keeping.no_labels:
+        seen = replace(seen, row_labels=None)
     if keeping.hold_out:
         hidden = seen.to_local().hide(keeping.hold_out, random_state=seed)
         seen, held_out = hidden[0], hidden[1:]
@@ -152,6 +155,8 @@ def fit_and_write(
     model.provenance_ = {"command": command_line()}
     if keeping.hold_out:
         model.provenance_["hold_out"] = keeping.hold_out
+    if contents.encoded is not None:
+        model.provenance_["plan"] = contents.encoded.plan.as_csv()
     kind = FactorFacts if isinstance(model, BooleanMatrixFactorization) else CompletionFacts
     facts = kind(model, held_out)
     with not_lost(model, began, keeping.model):

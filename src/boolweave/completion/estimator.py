@@ -75,8 +75,8 @@ class BooleanCompletion(
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
     provenance_ : dict
-        For a model made by the command line: "command", and "hold_out", the fraction of held-out
-        entries.
+        For a model made by the command line: "command"; "hold_out", the fraction of held-out
+        entries; and "plan", the reading plan of an encoded table.
 
     Examples
     --------

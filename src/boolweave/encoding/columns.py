@@ -64,7 +64,7 @@ class Columns:
         usual = Rule()
         clean = [without_blanks(column, settings.words) for column in columns]
         if plan is not None:
-            plan.check_names([column.name for column in clean])
+            plan = plan.for_table([column.name for column in clean])
         votes = vote_columns(clean, settings.words)
         n_marked = sum(is_marked(c, settings.words) for j, c in enumerate(clean) if j not in votes)
         features, lines = [], []

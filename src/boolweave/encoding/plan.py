@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from io import StringIO
 from itertools import groupby
 from os import PathLike
 from pathlib import Path
@@ -74,6 +75,9 @@ class Plan:
     Attributes
     ----------
     columns : tuple of ColumnPlan
+    of_model : bool
+        Whether it is the plan of a model, by which new rows are read: their table may lack some
+        columns, and others are left out.
 
     Examples
     --------
@@ -89,6 +93,7 @@ class Plan:
     """
 
     columns: tuple[ColumnPlan, ...]
+    of_model: bool = False
 
     def __iter__(self) -> Iterator[ColumnPlan]:
         return iter(self.columns)
@@ -109,9 +114,13 @@ class Plan:
         """The cells of each column that say that there is no answer."""
         return {line.name: line.missing for line in self.columns if line.missing}
 
-    def check_names(self, names: list[str]) -> None:
-        """Raise unless the plan has a line for each of these columns, in this order."""
+    def for_table(self, names: list[str]) -> Plan:
+        """The plan of a table with these columns; an error names the first that does not fit."""
         planned = [line.name for line in self.columns]
+        if self.of_model:
+            by_name = dict(zip(planned, self.columns, strict=True))
+            unknown = ColumnPlan("", "text", encoding=LEFT_OUT, why="the model does not have it")
+            return Plan(tuple(by_name.get(name) or replace(unknown, name=name) for name in names))
         for number, (name, line) in enumerate(zip(names, planned, strict=False), start=1):
             if name != line:
                 raise ValueError(
@@ -123,29 +132,39 @@ class Plan:
                 f"the plan does not fit the table: expected {len(planned)} columns, got "
                 f"{len(names)}; make a plan of this table"
             )
+        return self
 
     def write_csv(self, path: str | PathLike[str]) -> None:
         """Write the plan as a table that can be edited."""
-        names = [field.name for field in fields(ColumnPlan)]
-        with Path(path).open("w", newline="", encoding="utf-8-sig") as file:
-            writer = csv.writer(file)
-            writer.writerow(names)
-            for line in self.columns:
-                writer.writerow(_as_text(getattr(line, name)) for name in names)
+        Path(path).write_text(self.as_csv(), encoding="utf-8-sig", newline="")
 
     @classmethod
     def read_csv(cls, path: str | PathLike[str]) -> Plan:
         """Read a plan that `write_csv` wrote, perhaps edited."""
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
+        return cls.of_csv(Path(path).read_text(encoding="utf-8-sig"), str(path))
+
+    def as_csv(self) -> str:
+        """The plan as the text of a table."""
+        names = [field.name for field in fields(ColumnPlan)]
+        text = StringIO()
+        writer = csv.writer(text)
+        writer.writerow(names)
+        for line in self.columns:
+            writer.writerow(_as_text(getattr(line, name)) for name in names)
+        return text.getvalue()
+
+    @classmethod
+    def of_csv(cls, text: str, source: str = "plan") -> Plan:
+        """The plan in the text of a table; errors name its `source`."""
+        rows = list(csv.DictReader(StringIO(text, newline="")))
         names = [field.name for field in fields(ColumnPlan)]
         if not rows or not {"name", "kind"} <= set(rows[0]):
-            raise ValueError(f"{path}: expected a plan with the columns {', '.join(names)}")
+            raise ValueError(f"{source}: expected a plan with the columns {', '.join(names)}")
         lines = []
         for number, row in enumerate(rows, start=2):
             if row["kind"] not in KINDS:
                 raise ValueError(
-                    f"{path}, line {number}: expected a kind among {', '.join(KINDS)}, got "
+                    f"{source}, line {number}: expected a kind among {', '.join(KINDS)}, got "
                     f"{row['kind']!r}"
                 )
             cells = {name: (row.get(name) or "") for name in names}

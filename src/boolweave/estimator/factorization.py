@@ -404,8 +404,8 @@ class BooleanMatrixFactorization(FittedFactorization):
     observations_ : Observations
         The data to which the model was fitted.
     provenance_ : dict
-        For a model made by the command line: "command", and "hold_out", the fraction of held-out
-        entries.
+        For a model made by the command line: "command"; "hold_out", the fraction of held-out
+        entries; and "plan", the reading plan of an encoded table.
 
     Examples
     --------

@@ -141,7 +141,7 @@ def encode_frame(
     plan = options.plan
     if plan is not None:
         with naming_file(name):
-            plan.check_names(frame.columns)
+            plan = plan.for_table(frame.columns)
         dialect = _with_labels(dialect, plan, name)
     dialect = replace(dialect, drop=(*dialect.drop, *rules.dropped))
     rules = rules.renamed(lambda column: dialect.names[dialect.position(column, name, "encode")])

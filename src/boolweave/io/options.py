@@ -58,7 +58,7 @@ class Options:
             *(name for name in _OF_DIALECT if getattr(self.dialect, name) != getattr(plain, name)),
             *(name for name in _OF_DATA if getattr(self, name) != getattr(usual, name)),
             *(name for name in _WORDS if getattr(self.words, name)),
-            *(["plan"] if self.plan is not None else []),
+            *(["plan"] if self.plan is not None and not self.plan.of_model else []),
             *(["encode"] if self.encode not in ("never", "auto") else []),
         ]
 
