@@ -39,10 +39,11 @@ Source = Annotated[
 Sources = Annotated[
     list[str],
     typer.Argument(
-        metavar="INPUT", show_default=False,
+        metavar="INPUT",
+        show_default=False,
         help="The input file, or - for standard input; or several Parquet files of triples.",
     ),
-]  # fmt: skip
+]
 ModelFile = Annotated[
     Path,
     typer.Argument(metavar="MODEL", help="A model file (.npz) written by factorize or complete."),
@@ -101,13 +102,16 @@ class ReadingOptions:
     )
     header_row: int | None = _read(
         "The number of the line, or of the row of a sheet, that holds the names of the columns, "
-        "from 1, blank lines not counted; what is above it are titles.", metavar="N", min=1,
-    )  # fmt: skip
+        "from 1, blank lines not counted; what is above it are titles.",
+        metavar="N",
+        min=1,
+    )
     sheet: str | None = _read("The sheet of a workbook; by default, the first one.", metavar="NAME")
     encoding: str | None = _read(
         "The encoding of a text table, such as utf-8, utf-16, latin-1, cp1252 or mac-roman; by "
-        "default, it is recognized.", metavar="NAME",
-    )  # fmt: skip
+        "default, it is recognized.",
+        metavar="NAME",
+    )
     labels: Literal["yes", "no", "ignore"] | None = _read(
         "Whether the first column holds row labels; ignore leaves that column out."
     )
@@ -150,14 +154,16 @@ class ReadingOptions:
         "How to treat columns that do not hold 0/1 values. auto: turn categories, numbers and "
         "dates into 0/1 columns; never: refuse them. Rules such as "
         "'age=40,60; hobby=split:,; zip=category' set the encoding of single columns.",
-        metavar="auto|never|RULES", default="auto",
-    )  # fmt: skip
+        metavar="auto|never|RULES",
+        default="auto",
+    )
 
     plan: Path | None = _read(
         "The file of a reading plan: what each column of a wide table is, and what becomes of it. "
         "info writes it; the other commands obey it, except where --encode, --ones, --zeros or "
-        "--missing say otherwise.", metavar="FILE",
-    )  # fmt: skip
+        "--missing say otherwise.",
+        metavar="FILE",
+    )
 
     def words(self) -> CellWords:
         """What ones, zeros and missing cells look like."""
@@ -190,9 +196,11 @@ class ParameterGroup:
             default = self.defaults.get(name)
             kind: Any = _type_of(parameter)
             made[_name_of(parameter)] = inspect.Parameter(
-                _name_of(parameter), inspect.Parameter.KEYWORD_ONLY, default=default,
+                _name_of(parameter),
+                inspect.Parameter.KEYWORD_ONLY,
+                default=default,
                 annotation=Annotated[kind | None, typer_option(parameter, self.panel)],
-            )  # fmt: skip
+            )
         return made
 
     def given(self, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -327,8 +335,10 @@ class Keeping:
     hold_out: float = _option(
         FIT_PANEL,
         "Fraction of the entries to hold out, to test the probabilities.",
-        default=0.0, min=0.0, max=0.9,
-    )  # fmt: skip
+        default=0.0,
+        min=0.0,
+        max=0.9,
+    )
 
 
 @dataclass(frozen=True)
@@ -404,8 +414,10 @@ def _options_of(group: Any) -> dict[str, inspect.Parameter]:
     hints = typing.get_type_hints(group)
     return {
         field.name: inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default,
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
             annotation=Annotated[hints[field.name], field.metadata["option"]],
         )
         for field in dataclasses.fields(group)
-    }  # fmt: skip
+    }

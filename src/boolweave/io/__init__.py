@@ -169,9 +169,18 @@ def read(
 
     asked = dialect or Dialect()
     options = Options(
-        asked, above, absent, absent_default, duplicates, times, zeros, words or USUAL, encode,
-        plan, keep,
-    )  # fmt: skip
+        asked,
+        above,
+        absent,
+        absent_default,
+        duplicates,
+        times,
+        zeros,
+        words or USUAL,
+        encode,
+        plan,
+        keep,
+    )
     if format is not None and format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
     if not isinstance(source, str | Path):
@@ -220,9 +229,10 @@ def _with_times(options: Options, name: str) -> Options:
     """The options of a file of triples with times, in which every entry has a time."""
     if options.absent == "zero":
         raise FileError(
-            name, "`times` does not apply to zeros that the file does not list; pass "
-            '`absent="missing"`, or leave out `times`'
-        )  # fmt: skip
+            name,
+            "`times` does not apply to zeros that the file does not list; pass "
+            '`absent="missing"`, or leave out `times`',
+        )
     asked = options.dialect
     return replace(options, dialect=replace(asked, layout=asked.layout or "triples"))
 

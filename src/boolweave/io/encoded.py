@@ -160,9 +160,12 @@ def encode_frame(
     with naming_file(name):
         given = rules.parameters
         chosen = rules_of(
-            table.columns, given.get("numbers", "auto"), given.get("bins"),
-            given.get("separators"), given.get("categories"),
-        )  # fmt: skip
+            table.columns,
+            given.get("numbers", "auto"),
+            given.get("bins"),
+            given.get("separators"),
+            given.get("categories"),
+        )
         columns = columns_of(table, table.columns)
         lines = None if plan is None else Plan(tuple(plan[name] for name in table.columns))
         encoding = Columns.fit(columns, EncoderSettings(words=words), chosen, lines)
@@ -196,9 +199,10 @@ def _with_labels(dialect: Dialect, plan: Plan, name: str) -> Dialect:
     labels = [line.name for line in plan if line.encoding == LABELS]
     if len(labels) > 1:
         raise FileError(
-            name, f"expected one column of row labels in the plan, got {', '.join(labels)}; "
-            f"make the encoding of the others {LEFT_OUT!r}"
-        )  # fmt: skip
+            name,
+            f"expected one column of row labels in the plan, got {', '.join(labels)}; "
+            f"make the encoding of the others {LEFT_OUT!r}",
+        )
     if dialect.labels is not None or dialect.index is not None:
         return dialect
     return replace(dialect, index=labels[0]) if labels else replace(dialect, labels="no")

@@ -148,9 +148,10 @@ def in_utf8(path: Path, name: str, encoding: str | None) -> Iterator[tuple[Path,
                     file.write(block.encode("utf-8", "replace"))
         except LookupError:
             raise FileError(
-                name, f"`encoding`: there is no encoding {found!r}; utf-8, utf-16, latin-1, cp1252 "
-                "and mac-roman are some"
-            ) from None  # fmt: skip
+                name,
+                f"`encoding`: there is no encoding {found!r}; utf-8, utf-16, latin-1, cp1252 "
+                "and mac-roman are some",
+            ) from None
         except UnicodeError:
             raise FileError(
                 name, f"expected text in {found}, got other bytes; pass another `encoding`"
