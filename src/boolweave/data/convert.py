@@ -461,15 +461,6 @@ INDEX_ARRAYS = {
     "coo": ("row", "col"),
 }
 
-# A matrix with more rows than this, nearly all of them empty, is considered damaged, because every
-# row takes some bytes even if it is empty.
-_MOST_EMPTY_ROWS = 10_000_000
-_EMPTY_FOR_EACH_ENTRY = 100
-
-# Number of bytes of an entry while it is made, in addition to its column: code, value, and whether
-# it was observed.
-_MAKING = 3
-
 
 def is_sparse(data: object) -> bool:
     """Whether `data` comes from scipy.sparse; does not load scipy for anything else."""
@@ -558,7 +549,11 @@ def _check_range(indices: Array, size: int) -> None:
 
 def check_rows(shape: Shape, n_stored: int) -> None:
     """Raise ValueError for a matrix that consists almost entirely of empty rows."""
-    if shape[0] > max(_MOST_EMPTY_ROWS, _EMPTY_FOR_EACH_ENTRY * n_stored):
+    # A matrix with more rows than this, nearly all of them empty, is considered damaged, because
+    # every row takes some bytes even if it is empty.
+    most_empty_rows = 10_000_000
+    empty_for_each_entry = 100
+    if shape[0] > max(most_empty_rows, empty_for_each_entry * n_stored):
         raise ValueError(
             f"a matrix of {shape[0]} x {shape[1]} with {n_stored} entries consists almost entirely "
             "of empty rows; correct its shape, or leave out the empty rows"
@@ -567,7 +562,10 @@ def check_rows(shape: Shape, n_stored: int) -> None:
 
 def check_room(shape: Shape, remedy: str) -> None:
     """Raise MemoryError if a matrix whose absent entries are zeros would not fit into memory."""
-    n_bytes = shape[0] * shape[1] * (_MAKING + np.dtype(index_dtype(shape[1])).itemsize)
+    # Number of bytes of an entry while it is made, in addition to its column: code, value, and
+    # whether it was observed.
+    making = 3
+    n_bytes = shape[0] * shape[1] * (making + np.dtype(index_dtype(shape[1])).itemsize)
     free = free_memory()
     if free is not None and n_bytes > free:
         raise MemoryError(

@@ -20,9 +20,6 @@ from boolweave.runtime.types import Array, Integers
 Shape: TypeAlias = tuple[int, int]
 Packed = NDArray[np.int64]  # (n,) entries as numbers
 
-# Number of bits for column and value; more are used if there are more columns.
-COLUMN_BITS = 32
-
 
 class CompressedRows(NamedTuple):
     """The fields of `Observations`, in its order."""
@@ -168,7 +165,9 @@ def rows_from_codes(
 
 def _column_bits(shape: Shape) -> int:
     """Number of bits of column and value; raise ValueError if too few remain for the row."""
-    bits = max(COLUMN_BITS, (shape[1] - 1).bit_length() + 1)
+    # Number of bits for column and value; more are used if there are more columns.
+    column_bits = 32
+    bits = max(column_bits, (shape[1] - 1).bit_length() + 1)
     if bits + (shape[0] - 1).bit_length() > 63:
         raise ValueError(
             f"{shape[0]} rows and {shape[1]} columns are too many to number their entries in 63 "

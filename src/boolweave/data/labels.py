@@ -24,13 +24,6 @@ Positions = NDArray[np.intp]
 # Up to this many labels are searched one by one. For more, all labels are sorted once.
 FEW = 8
 
-# This many letters of a name are enough to suggest it.
-SHORTEST_PART = 4
-
-# Maximum number of labels that a wrong one is compared with, to suggest the right one; this takes
-# some tenths of a second.
-MOST_COMPARED = 20_000
-
 
 def name_of(seen: ObservedEntries, position: int, axis: str) -> str:
     """The label of a row or column, or its number from 1."""
@@ -295,9 +288,12 @@ def _by_label(wanted: Labels, observations: ObservedEntries, axis: str) -> Posit
     else:
         order = observations.row_order if axis == "row" else observations.column_order
         at, known = find_labels(wanted, labels, order)
+    # Maximum number of labels that a wrong one is compared with, to suggest the right one; this
+    # takes some tenths of a second.
+    most_compared = 20_000
     if not known.all():
         name = str(wanted[~known][0])
-        near = suggestion(name, labels[:MOST_COMPARED].tolist())
+        near = suggestion(name, labels[:most_compared].tolist())
         raise ValueError(f"there is no {axis} named {name!r} in the model{near}")
     return at
 
@@ -314,7 +310,9 @@ def suggestion(name: str, known: Sequence[str]) -> str:
     by_letters = {each.casefold(): each for each in reversed(known)}
     wrong = name.casefold()
     near = difflib.get_close_matches(wrong, by_letters, n=3)
-    if len(wrong) >= SHORTEST_PART:  # a part of the name, as of a film without its year
+    # This many letters of a name are enough to suggest it.
+    shortest_part = 4
+    if len(wrong) >= shortest_part:  # a part of the name, as of a film without its year
         inside = sorted((each for each in by_letters if wrong in each), key=len)
         near = [*inside, *(each for each in near if each not in inside)][:3]
     found = [by_letters[each] for each in near]

@@ -296,8 +296,6 @@ _FORMATS = {
     "ratings.csv": (",", True, "movies.csv"),
 }
 
-DOWNLOAD_TIMEOUT_SECONDS = 60
-
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
@@ -426,13 +424,14 @@ def fetch_movielens(name: str, directory: str | PathLike[str]) -> Path:
         return _find_ratings(target).parent
     url = f"{MOVIELENS_URL}/{name}.zip"
     target.parent.mkdir(parents=True, exist_ok=True)
+    download_timeout_seconds = 60
     # Everything happens in a temporary folder next to the target, so that an interrupted download
     # leaves nothing that looks like a finished one.
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         archive = Path(scratch) / "set.zip"
         try:
             with (
-                urllib.request.urlopen(url, timeout=DOWNLOAD_TIMEOUT_SECONDS) as response,
+                urllib.request.urlopen(url, timeout=download_timeout_seconds) as response,
                 archive.open("wb") as file,
             ):
                 shutil.copyfileobj(response, file)

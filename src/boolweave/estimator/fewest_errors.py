@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from boolweave.fit.rank import RankSelection
     from boolweave.runtime.checkpoint import Recorder
 
-# Number of bytes that a search needs per cell of the matrix, without and with weights.
-BYTES_PER_CELL = 1
-BYTES_PER_WEIGHT = 16
-
 
 def fit(
     parameters: BooleanMatrixFactorization, observations: Observations, sample_weight: object = None
@@ -147,7 +143,10 @@ def _check_memory(
     weights: NDArray[np.float64] | None,
 ) -> None:
     """Raise MemoryError if the tables of the search do not fit."""
-    per_cell = BYTES_PER_CELL + (0 if weights is None else BYTES_PER_WEIGHT)
+    # Number of bytes that a search needs per cell of the matrix, without and with weights.
+    bytes_per_cell = 1
+    bytes_per_weight = 16
+    per_cell = bytes_per_cell + (0 if weights is None else bytes_per_weight)
     memory.check_answer(
         observations.shape,
         per_cell,

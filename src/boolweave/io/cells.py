@@ -192,10 +192,6 @@ def check_size(shape: tuple[int, int], name: str) -> None:
 # ---------------------------------------------------------------- names
 
 
-# Keys whose range is at most this are numbered by a lookup table; other keys are sorted.
-_TABLE_RANGE = 50_000_000
-
-
 class Numbering:
     """The names of one axis that have appeared so far, all of one type."""
 
@@ -237,7 +233,9 @@ def number_integers(keys: Integers) -> tuple[NDArray[np.int32], Labels]:
         return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.str_)
     keys = keys.astype(np.int64, copy=False)
     low, distinct = int(keys.min()), None
-    if int(keys.max()) - low < _TABLE_RANGE:
+    # Keys whose range is at most this are numbered by a lookup table; other keys are sorted.
+    table_range = 50_000_000
+    if int(keys.max()) - low < table_range:
         keys = keys - low
     else:
         distinct, keys = np.unique(keys, return_inverse=True)

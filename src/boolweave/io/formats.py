@@ -39,8 +39,6 @@ from boolweave.runtime.storage import LazyArray
 from boolweave.runtime.tree import Unpacker
 from boolweave.runtime.types import Array
 
-MIDDLE_GREY = 127.5
-
 _PLACE = re.compile(r"\brow (\d+), column (\d+)\b")
 
 
@@ -269,8 +267,9 @@ def read_picture(path: Path, name: str, options: Options) -> Reading:
                 grey = np.asarray(full.getchannel(0), dtype=np.float64)
             alpha = np.asarray(full.getchannel(1))
     seen = np.where(alpha == 0, np.nan, grey)
+    middle_grey = 127.5
     if options.above is None:
-        codes, words = codes_above(-seen, -MIDDLE_GREY), "picture, dark pixels are ones"
+        codes, words = codes_above(-seen, -middle_grey), "picture, dark pixels are ones"
     else:
         codes = codes_above(seen, options.above)
         words = f"picture, ones are pixels brighter than {options.above}"

@@ -235,9 +235,6 @@ MOST_LISTED = 5000
 # the model predicts them correctly.
 LEAST_DOUBTFUL, LEAST_DOUBT = 200, 0.1
 
-# Number of pairs that are predicted at a time.
-CHUNK = 1 << 15
-
 
 @dataclass(frozen=True, eq=False)
 class EntryList:
@@ -346,8 +343,10 @@ def listed(kind: str, pairs: NDArray[np.int64], value: int, predict: Predict) ->
 def predicted(predict: Predict, rows: Integers, columns: Integers) -> Floats:
     """Probabilities at pairs, (n,), some at a time."""
     out = np.empty(len(rows))
-    for start in range(0, len(rows), CHUNK):
-        some = slice(start, start + CHUNK)
+    # Number of pairs that are predicted at a time.
+    chunk = 1 << 15
+    for start in range(0, len(rows), chunk):
+        some = slice(start, start + chunk)
         out[some] = predict(rows[some], columns[some])
     return out
 

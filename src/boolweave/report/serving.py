@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 
 ADDRESS = "127.0.0.1"
 
-# The slider goes up to twice the initial number of factors, but at least to the first of these
-# numbers and at most to the second.
-LEAST_AT_MOST, MOST = 12, 60
-
 
 class Explorer:
     """The model that is shown, those fitted before it, and the one that is being fitted.
@@ -56,7 +52,10 @@ class Explorer:
         self.fit, self.limit, self.title = fit, limit, title
         self.shown = len(first.components_)
         self.models = {self.shown: first}
-        self.most = min(max(LEAST_AT_MOST, 2 * self.shown), MOST, *first.observations_.shape)
+        # The slider goes up to twice the initial number of factors, but at least to the first of
+        # these numbers and at most to the second.
+        least_at_most, most = 12, 60
+        self.most = min(max(least_at_most, 2 * self.shown), most, *first.observations_.shape)
         self.most = max(self.most, self.shown)
         self._lock = threading.Lock()
         self._wanted: int | None = None  # the fit that is running or comes next

@@ -51,6 +51,11 @@ MOST_TRIALS = 100  # for each factor
 MOST_WORK = 14e9
 SHARE_OF_SEARCH = 0.3
 
+# After this many rounds, this many of which gained nothing, a task chooses tiles by a linear
+# program.
+CHOOSE_AFTER = 6
+CHOOSE_WHEN_QUIET = (1, 3, 5)
+
 # By how much wide starts are wider.
 WIDE = 1.5
 
@@ -388,11 +393,7 @@ class Search:
             return False
         if state.is_last:
             return state.n_rounds % 2 == 0
-        # After this many rounds, this many of which gained nothing, a task chooses tiles by a
-        # linear program.
-        choose_after = 6
-        choose_when_quiet = (1, 3, 5)
-        return state.n_rounds >= choose_after and state.n_quiet in choose_when_quiet
+        return state.n_rounds >= CHOOSE_AFTER and state.n_quiet in CHOOSE_WHEN_QUIET
 
     def _start(self, n_round: int, i: int, seed: list[int]) -> _Task:
         """One of the first tasks: every other start uses max-sum if that is fast."""

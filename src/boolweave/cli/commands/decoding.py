@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 
     from boolweave.data.observations import Observations
     from boolweave.runtime.types import Array, Floats
-
-# Maximum number of items of a design; hardly anybody pools more.
-MOST_ITEMS = 100_000
-# Items with at least this probability are shown on a terminal even if they are not reported.
-WORTH_SHOWING = 0.05
 # The words for outcomes that laboratories use, in addition to those of all tables.
 USUAL_WORDS = {"ones": ("pos", "positive", "+"), "zeros": ("neg", "negative", "-")}
 
@@ -137,9 +132,11 @@ def _span(sizes: NDArray[np.int64]) -> str:
 
 def _item_names(items: str) -> list[str]:
     """Return the names of the items: numbers, or the lines of a file."""
+    # Maximum number of items of a design; hardly anybody pools more.
+    most_items = 100_000
     if items.isdecimal():
-        if not 1 <= int(items) <= MOST_ITEMS:
-            raise ValueError(f"expected 1 to {MOST_ITEMS:,} items, got {items}")
+        if not 1 <= int(items) <= most_items:
+            raise ValueError(f"expected 1 to {most_items:,} items, got {items}")
         return [f"item {i + 1}" for i in range(int(items))]
     with local_file(items) as path:
         lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
@@ -250,7 +247,9 @@ def _echo_items(answer: pl.DataFrame) -> None:
     """Print the items that are reported, and those that may well be positive."""
     from boolweave.recommend import percent
 
-    shown = answer.filter((answer["positive"] == 1) | (answer["probability"] >= WORTH_SHOWING))
+    # Items with at least this probability are shown on a terminal even if they are not reported.
+    worth_showing = 0.05
+    shown = answer.filter((answer["positive"] == 1) | (answer["probability"] >= worth_showing))
     for item, positive, chance, likely in shown.sort("probability", descending=True).iter_rows():
         what = "positive" if positive else "not reported"
         beside = ""
@@ -260,7 +259,7 @@ def _echo_items(answer: pl.DataFrame) -> None:
     rest = len(answer) - len(shown)
     if rest:
         few = "under" if len(shown) else "all under"
-        typer.echo(f"{rest:,} {'other ' if len(shown) else ''}items: {few} {WORTH_SHOWING:.0%}")
+        typer.echo(f"{rest:,} {'other ' if len(shown) else ''}items: {few} {worth_showing:.0%}")
 
 
 def _read_outcomes(source: str, reading: ReadingOptions, quiet: bool) -> Observations:

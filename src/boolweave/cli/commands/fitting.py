@@ -442,10 +442,6 @@ def _rank_curves(found: RankSelection) -> list[str]:
     return lines
 
 
-# Time limit of a fit of another number of factors in seconds, unless --max-time sets another.
-DEFAULT_MAX_TIME = 20.0
-
-
 def explore(
     source: Source,
     *,
@@ -471,7 +467,9 @@ def explore(
     need("jinja2", "a report")
     if "checkpoint" in fitting:
         raise ValueError("explore fits repeatedly: leave out --checkpoint")
-    max_time = fitting.get("max_time", DEFAULT_MAX_TIME)
+    # Time limit of a fit of another number of factors in seconds, unless --max-time sets another.
+    default_max_time = 20.0
+    max_time = fitting.get("max_time", default_max_time)
     chosen = check_factor_options(fitting, "errors")
     contents = read_input(
         source, reading, quiet, max_memory=fitting.get("max_memory"), zeros=zeros_of(chosen)
