@@ -27,8 +27,10 @@ def shorten_chains(patch: pytest.MonkeyPatch) -> None:
 
 def shorten_covers(patch: pytest.MonkeyPatch) -> None:
     """Covers that are not improved for long."""
-    from boolweave.covering import exact, partial
+    from boolweave.covering import assigning, exact, partial
 
+    patch.setattr(assigning, "FIRST_STEPS", 64)
+    patch.setattr(assigning, "STEPS_PER_ONE", {"roles": 0, "assignments": 0})
     patch.setattr(exact, "PATIENCE", 100)
     patch.setattr(exact, "IDLE_WORK", 1e8)
     patch.setattr(partial, "MOST_WORK", 1e9)

@@ -259,17 +259,32 @@ class CoverFacts:
     @property
     def n_factors(self) -> int:
         """Number of factors."""
-        return int(self.cover.cost or 0)
+        return self.cover.n_factors
 
     @property
     def bound(self) -> int:
-        """The proven least number of factors."""
+        """The proven least cost: the number of factors, or with all assignments."""
         return int(self.cover.bound or 0)
 
     @property
     def is_proven(self) -> bool:
-        """Whether no cover has fewer factors."""
-        return self.n_factors == self.bound
+        """Whether no cover has a lower cost."""
+        return self.cover.cost == self.bound and not self.is_short
+
+    @property
+    def is_short(self) -> bool:
+        """Whether fewer ones are covered than required: rules, or too few factors, forbid it."""
+        return self.n_missed > self.cover.most_missed
+
+    @property
+    def has_too_few_factors(self) -> bool:
+        """Whether more factors than allowed are needed."""
+        return self.is_short and self.n_factors == self.cover.most_factors
+
+    @property
+    def measure(self) -> str:
+        """What counts, in the plural."""
+        return "factors" if self.cover.objective == "roles" else "factors and assignments"
 
     @property
     def n_missed(self) -> int:
@@ -290,10 +305,14 @@ class CoverFacts:
             "ones": cover.n_ones,
             "n_roles": self.n_factors,
             "n_fixed": cover.n_fixed,
+            "objective": cover.objective,
+            "assignments": cover.n_assignments,
+            "complexity": cover.complexity,
             "bound": self.bound,
             "coverage": cover.coverage,
             "missed": self.n_missed,
             "false_ones": self.n_false,
+            "conflicts": len(cover.conflicts),
             "proven": self.is_proven,
             "ending": cover.ending.value,
             "interrupted": cover.interrupted,

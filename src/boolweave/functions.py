@@ -15,6 +15,7 @@ from boolweave.completion.answers import saving as completions
 from boolweave.completion.estimator import FIT_PARAMETERS
 from boolweave.covering.covering import find_cover
 from boolweave.covering.matrix import Matrix, Requirements
+from boolweave.covering.reviewing import attributes_of
 from boolweave.data.frames import COLUMNS_SHOWN, ROWS_SHOWN, html_table, names_of, polars_table
 from boolweave.data.labels import name_of
 from boolweave.estimator import BooleanMatrixFactorization, fewest_errors
@@ -390,9 +391,16 @@ def cover(
     coverage: float = 1.0,
     false_ones: float = 0,
     n_components: int | None = None,
+    objective: str = "roles",
     fixed: Any = None,
     max_rows: int | None = None,
     max_columns: int | None = None,
+    min_rows: int | None = None,
+    min_columns: int | None = None,
+    max_roles_per_row: int | None = None,
+    conflicts: Any = None,
+    row_attributes: Any = None,
+    closed: bool = False,
     max_time: float | None = None,
     random_state: int | np.random.RandomState | None = None,
     verbose: int = 0,
@@ -400,8 +408,8 @@ def cover(
     """Find the fewest factors that cover the ones of a Boolean matrix.
 
     A cover by rectangles of ones is also known as a biclique cover, a tiling, or, for users and
-    their permissions, as role mining. Only the number of factors counts; see `factorize` for the
-    fewest errors of a given number of factors.
+    their permissions, as role mining. See `factorize` for the fewest errors of a given number of
+    factors.
 
     Parameters
     ----------
@@ -416,12 +424,32 @@ def cover(
     n_components : int, optional
         Maximum number of factors. If they are too few for `coverage`, as many ones as possible are
         covered.
+    objective : "roles" or "assignments", default="roles"
+        "roles" asks for the fewest factors, and among such covers for few assignments, the ones of
+        X and Y. "assignments" asks for the least sum of factors and assignments, the weighted
+        structural complexity of roles.
     fixed : array, table, sparse matrix or Observations, shape (F, N), optional
         The columns of factors that the answer must contain; they come first. Their rows are chosen
         by the search. Columns with names are matched by name; labels of rows are the names of the
         factors, which the answer keeps (``fixed_names``).
     max_rows, max_columns : int, optional
         Maximum numbers of rows and columns of a factor that is not fixed.
+    min_rows, min_columns : int, optional
+        Minimum numbers of rows and columns of a factor that is not fixed. Ones that no such factor
+        can cover are missed.
+    max_roles_per_row : int, optional
+        Maximum number of factors of a row; ones that would need more are missed.
+    conflicts : list of lists of columns, optional
+        Sets of columns, by name or number, of which no factor that is not fixed may have two. Rows
+        that have two of them are listed in ``conflicts`` of the answer.
+    row_attributes : table or dict of lists, optional
+        What is known of the rows, such as department and location; each factor is described by it
+        (``descriptions``) and gets a name. There is a line for each row, in the same order; or one
+        column holds the labels of all rows, each in one or more lines, as in a table of users,
+        departments and permissions that `X` was made from.
+    closed : bool, default=False
+        Whether every factor gets every row that it fits, and every column that its rows share; by
+        default, no factor has a row or a column that other factors make needless.
     max_time : float, optional
         Time limit in seconds; the answer is then the best cover so far, and ``ending`` is "out of
         time". By default, there is a fixed amount of work, some half a minute at most.
@@ -434,9 +462,10 @@ def cover(
     -------
     Cover
         A `Result` with ``X`` (M, K) and ``Y`` (K, N), and what they cover: ``coverage``, ``curve``,
-        ``missed`` and ``false_ones``. ``cost`` is the number of factors K, and ``bound`` is a
-        proven lower bound of it: if both are equal, no cover has fewer factors. Ctrl-C ends the
-        search early with the best cover so far, and ``interrupted`` is True.
+        ``missed`` and ``false_ones``. ``cost`` is the number of factors K, or, with
+        ``objective="assignments"``, factors and assignments, and ``bound`` is a proven lower bound
+        of it: if both are equal, no cover has a lower cost. Ctrl-C ends the search early with the
+        best cover so far, and ``interrupted`` is True.
 
     Examples
     --------
@@ -455,7 +484,11 @@ def cover(
     shown = check_verbose(verbose)
     matrix = Matrix.of_data(X)
     required = Requirements.of(
-        matrix, coverage, false_ones, n_components, fixed, max_rows, max_columns
-    )
+        matrix, coverage, false_ones, n_components, fixed, max_rows, max_columns, min_rows,
+        min_columns, max_roles_per_row, conflicts, objective, closed,
+    )  # fmt: skip
+    attributes = None
+    if row_attributes is not None:
+        attributes = attributes_of(row_attributes, matrix.observations)
     with Run(seconds, verbose=shown) as run:
-        return find_cover(matrix, required, seed, run)
+        return find_cover(matrix, required, seed, run, attributes)

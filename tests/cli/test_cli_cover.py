@@ -96,11 +96,11 @@ def test_names_of_fixed_roles(folder):
 
 def test_sentences_name_fixed_roles():
     fixed = Observations.from_dense([[0, 1]], row_labels=["ops"])
-    found = cover([[1, 1]], fixed=fixed, random_state=0)
+    found = cover([[1, 1]], fixed=fixed, closed=True, random_state=0)
     first, _, second, *_ = _in_sentences(found)
     assert first == "Factor 1 (ops, fixed): 1 row (row 1) has 1 column (column 2)."
     assert second == "Factor 2: 1 row (row 1) has 2 columns (column 1, column 2)."
-    nameless = _in_sentences(cover([[1, 1]], fixed=[[0, 1]], random_state=0))
+    nameless = _in_sentences(cover([[1, 1]], fixed=[[0, 1]], closed=True, random_state=0))
     assert nameless[0].startswith("Factor 1 (fixed): ")
 
 
@@ -137,6 +137,59 @@ def test_sentences_on_a_terminal(folder):
     assert "Di loses read.\n" in shown
 
 
+def test_rules(folder):
+    (folder / "conflicts.csv").write_text("read,deploy\nwrite, log\n")
+    rules = ("--min-rows", 2, "--max-roles-per-row", 1, "--conflicts", "conflicts.csv")
+    done = run("cover", "grants.csv", *rules, "--objective", "assignments", "--json", cwd=folder)
+    found = json.loads(done.stdout)
+    assert [role["rows"] for role in found["roles"]] == [["Bo", "Cy"], ["Ann", "Di"]]
+    assert found["conflicts"] == 2 and found["objective"] == "assignments"
+    changes = {(line["row"], line["change"], line["column"]) for line in found["changes"]}
+    assert ("Ann", "loses", "write") in changes and ("Bo", "should lose", "deploy") in changes
+    said = done.stderr.decode()
+    assert "the rules leave 3 ones uncovered" in said and "1 row has conflicting columns" in said
+    closed = json.loads(answer("cover", "grants.csv", "--closed", "--json", cwd=folder))
+    assert closed["complexity"] > closed["n_roles"] + 9
+
+
+def test_rules_that_leave_ones_uncovered():
+    found = cover([[1, 1, 0], [1, 1, 0], [0, 0, 1]], min_rows=2, random_state=0)
+    assert "; the rules leave 1 one uncovered: see the changes" in _summary(found)
+    assert ("row 3", "loses", "column 3") in found.changes().rows()
+
+
+EXPORT = """UserID,Name,Department,City,Entitlement
+u1,Ann,Sales,Berlin,crm
+u1,Ann,Sales,Berlin,mail
+u2,Bo,Sales,Berlin,crm
+u2,Bo,Sales,Berlin,mail
+u3,Cy,Sales,Rome,mail
+u4,Di,IT,Rome,mail
+u4,Di,IT,Rome,build
+u5,Ed,IT,Berlin,mail
+u5,Ed,IT,Berlin,build
+"""
+
+
+def test_an_export_with_attributes(folder):
+    (folder / "export.csv").write_text(EXPORT)
+    (folder / "old.csv").write_text("role,permission\nmailer,mail\nmailer,build\nmailer,crm\n")
+    words = (
+        "cover", "export.csv", "--columns", "UserID,Entitlement", "--row-attributes", "export.csv",
+        "--existing", "old.csv",
+    )  # fmt: skip
+    done = run(*words, "--review", "review.csv", "-o", "roles.csv", cwd=folder)
+    assert done.returncode == 0, done.stderr.decode()
+    review = {line["description"]: line for line in pl.read_csv(folder / "review.csv").to_dicts()}
+    assert set(review) == {"Sales in Berlin: 2 of 2", "IT: 2 of 2", "Cy: 1 of 1"}
+    assert review["IT: 2 of 2"]["existing_role"] == "mailer"
+    assert review["IT: 2 of 2"]["columns_removed"] == "crm"
+    roles = pl.read_csv(folder / "roles.csv")
+    assert set(roles["name"]) == {"Sales in Berlin", "IT", "Cy"}
+    found = json.loads(answer(*words, "--json", cwd=folder))
+    assert [line["description"] for line in found["review"]] == list(review)
+
+
 def test_sentences_about_one_row_and_many_columns():
     table = np.zeros((2, 5001))
     table[0, :5000], table[1, 5000] = 1, 1
@@ -160,6 +213,11 @@ def test_sentences_about_one_row_and_many_columns():
         (["--max-rows", 0], "--max-rows"),
         (["--fixed", "wrong.csv"], "fixed has the column 'fly', which the matrix does not have"),
         (["--changes", "changes.docx"], "--changes: expected a name that ends in"),
+        (["--conflicts", "wrong.csv"], "conflicts: there is no column named 'role'"),
+        (["--conflicts", "no.csv"], "no.csv"),
+        (["--min-rows", 3, "--max-rows", 2], "min_rows must be at most max_rows, 2, but got 3"),
+        (["--existing", "wrong.csv"], "fixed has the column 'fly'"),
+        (["--row-attributes", "wrong.csv"], "row_attributes must have a value for each of the 4"),
         (["--curve", "no/curve.csv"], "--curve: there is no folder"),
     ],
 )  # fmt: skip

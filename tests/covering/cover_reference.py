@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
 
 
 def are_neighbours(allowed, e, f):
@@ -109,3 +110,50 @@ def least_limited_cover(ones, max_rows, max_columns):
             if (np.logical_or.reduce(chosen) == ones).all():
                 return size
     raise AssertionError("single ones cover all ones")
+
+
+def best_cover(matrix, *, objective="roles", min_rows=1, min_columns=1, max_rows=9, max_columns=9,
+               max_roles_per_row=99, conflicts=(), most_missed=0, most_false=0):  # fmt: skip
+    """The missed ones beyond the most, the factors, and rows and columns of factors, at best.
+
+    A program with a variable for every rectangle, every missed one and every false one; missed
+    ones count first.
+    """
+    ones = np.asarray(matrix, dtype=bool)
+    M, N = ones.shape
+    limits = (M, min_rows, max_rows), (N, min_columns, max_columns)
+    sets = [[c for size in range(least, min(most, n) + 1) for c in combinations(range(n), size)]
+            for n, least, most in limits]  # fmt: skip
+    apart = [set(some) for some in conflicts]
+    tiles = [(rows, columns) for columns in sets[1] for rows in sets[0]
+             if all(len(some & set(columns)) < 2 for some in apart)
+             and (most_false or ones[np.ix_(rows, columns)].all())]  # fmt: skip
+    inside = np.zeros((len(tiles), M, N), dtype=int)
+    for t, (rows, columns) in enumerate(tiles):
+        inside[t][np.ix_(rows, columns)] = 1
+    T, E, Z = len(tiles), int(ones.sum()), int((~ones).sum())
+    price = 1 if objective == "assignments" else 100
+    cost = [price + len(rows) + len(columns) for rows, columns in tiles]
+    costs = np.concatenate([cost, np.zeros(E + Z), [10**4]])
+    in_row = inside.any(axis=2)
+    lines = [
+        [*inside[:, m, n], *(np.arange(E) == e), *np.zeros(Z), 0]
+        for e, (m, n) in enumerate(np.argwhere(ones))
+    ]  # covered or missed
+    low = [1.0] * E
+    for z, (m, n) in enumerate(np.argwhere(~ones)):  # false if any tile covers it
+        lines.append([*-inside[:, m, n], *np.zeros(E), *(T * (np.arange(Z) == z)), 0])
+        low.append(0)
+    lines += [[*-in_row[:, m].astype(int), *np.zeros(E + Z), 0] for m in range(M)]
+    low += [-max_roles_per_row] * M
+    lines.append([*np.zeros(T), *-np.ones(E), *np.zeros(Z), 1])
+    low.append(-most_missed)
+    lines.append([*np.zeros(T + E), *-np.ones(Z), 0])
+    low.append(-most_false)
+    solved = milp(
+        costs, constraints=LinearConstraint(np.array(lines, dtype=float), low, np.inf),
+        bounds=Bounds(0, [*np.ones(T + E + Z), E]), integrality=np.ones(len(costs)),
+        options={"mip_rel_gap": 0},
+    )  # fmt: skip
+    chosen = np.flatnonzero(solved.x[:T] > 0.5)
+    return round(solved.x[-1]), len(chosen), sum(cost[t] - price for t in chosen)

@@ -107,7 +107,7 @@ def test_equal_rows_and_columns_change_nothing():
 
 
 def test_the_same_seed_gives_the_same_answer():
-    matrix = _planted(1, (60, 50), 8, 0.02)
+    matrix = _planted(1, (25, 20), 4, 0.02)
     first, second = (cover(matrix, random_state=3) for _ in range(2))
     np.testing.assert_array_equal(first.X, second.X)
     np.testing.assert_array_equal(first.Y, second.Y)
@@ -260,7 +260,7 @@ def test_limits_of_a_small_matrix(matrix, max_rows, max_columns):
 def test_fixed_factors_are_kept(matrix, how):
     fixed = np.zeros((2, matrix.shape[1]), dtype=np.uint8)
     fixed[0, :3], fixed[1, 4:6] = 1, 1
-    found = cover(matrix, fixed=fixed, random_state=0, **how)
+    found = cover(matrix, fixed=fixed, closed=True, random_state=0, **how)
     check(matrix, found, n_fixed=2)
     assert found.n_fixed == 2
     np.testing.assert_array_equal(found.Y[:2], fixed)
@@ -313,7 +313,7 @@ def test_noisy_roles_are_found_again():
     seen = Z & (random.random(Z.shape) >= 0.05)
     extra = np.flatnonzero(~Z)
     seen.reshape(-1)[random.choice(extra, int(0.02 * Z.sum()), replace=False)] = True
-    found = cover(seen, coverage=0.97, false_ones=0.07, random_state=0)
+    found = cover(seen, coverage=0.97, false_ones=0.07, closed=True, random_state=0)
 
     def best(cover_found):
         same = cover_found.Y.astype(int) @ Y.T
@@ -322,7 +322,7 @@ def test_noisy_roles_are_found_again():
 
     assert found.cost == 6
     assert best(found).min() >= 0.95
-    assert cover(seen, random_state=0).cost > 30
+    assert cover(seen, closed=True, random_state=0).cost > 30
 
 
 # ---------------------------------------------------------------- the lower bound
@@ -458,6 +458,14 @@ def test_progress_is_shown_if_asked_for(monkeypatch):
         ({"max_rows": 0}, "max_rows must be a whole number >= 1.*None sets no limit"),
         ({"max_rows": 10**30}, "max_rows must be a whole number below 2\\^63"),
         ({"max_columns": "3"}, "max_columns must be a whole number >= 1"),
+        ({"min_rows": 0}, "min_rows must be a whole number >= 1"),
+        ({"min_rows": 3, "max_rows": 2}, "min_rows must be at most max_rows, 2, but got 3"),
+        ({"max_roles_per_row": 0}, "max_roles_per_row must be a whole number >= 1"),
+        ({"objective": "cost"}, "objective must be 'roles' or 'assignments', but got 'cost'"),
+        ({"conflicts": [0, 1]}, "conflicts must be pairs or sets of columns"),
+        ({"conflicts": [[0]]}, "conflicts must be sets of at least two columns"),
+        ({"conflicts": [[0, 3]]}, "conflicts: columns must be from 0 to 2"),
+        ({"closed": True, "min_rows": 2}, "closed=True gives every factor all rows"),
         ({"fixed": [[1, 0]]}, "fixed must have 3 columns"),
         ({"fixed": [[0, 0, 0]]}, "fixed factor 1 has no columns"),
         ({"fixed": [[1, np.nan, 0]]}, "fixed must be zeros and ones"),

@@ -1,7 +1,8 @@
 """From a matrix and the requirements for its cover to the cover.
 
 First, all ones are covered without false ones (`exact`). If a part of the ones is enough, if the
-number of factors is limited, or if false ones are allowed, `partial` continues from there.
+number of factors is limited, or if false ones are allowed, `partial` continues from there. At last,
+needless assignments are removed, and rules enforced (`assigning`).
 """
 
 from __future__ import annotations
@@ -11,23 +12,30 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from boolweave.covering.assigning import least_assignments, with_fewer_assignments
 from boolweave.covering.exact import MOST_WORK, Tiles, exact_cover
 from boolweave.covering.kernels.first_fit import Limits
 from boolweave.covering.kernels.tiles import remove_within
 from boolweave.covering.matrix import NO_LIMITS, Matrix, Merged, Requirements
 from boolweave.covering.partial import partial_cover
 from boolweave.covering.result import Cover, cover_of, greedy_order
+from boolweave.covering.reviewing import descriptions_of
 from boolweave.engine.kernels.bits import Words, n_words, pack
 from boolweave.engine.result import Ending
 from boolweave.runtime.run import Run
 from boolweave.search.table import Bits
 
-# The share of `max_time` for a cover of all ones, if a search for fewer factors follows.
+# The share of `max_time` for a cover of all ones, if a search for fewer factors follows, and, by
+# objective, for all that comes before the search for fewer assignments.
 FIRST_SHARE = 0.5
+SHARE_OF_FACTORS = {"roles": 0.6, "assignments": 0.1}
 
 
-def find_cover(matrix: Matrix, required: Requirements, seed: int, run: Run | None = None) -> Cover:
-    """Find the fewest factors that meet the requirements.
+def find_cover(
+    matrix: Matrix, required: Requirements, seed: int, run: Run | None = None,
+    attributes: dict[str, list[str]] | None = None,
+) -> Cover:  # fmt: skip
+    """Find the fewest factors that meet the requirements, described by attributes of the rows.
 
     When the time is over, or at Ctrl-C, the answer is the best cover so far.
     """
@@ -38,24 +46,36 @@ def find_cover(matrix: Matrix, required: Requirements, seed: int, run: Run | Non
     goal = replace(required, most_false=required.most_false - n_false, most_factors=most)
     exactly = required.most_false == 0
     is_last = exactly and not goal.most_missed and most is None
+    share = 1.0 if required.closed else SHARE_OF_FACTORS[required.objective]
     tiles, X, Y = run.call(
         lambda: _without_false_ones(matrix, fixed_rows, fixed, required.limits, seed, exactly, run),
-        share=1.0 if is_last else FIRST_SHARE,
+        share=share * (1.0 if is_last else FIRST_SHARE),
     )
     if not exactly or goal.most_missed or (most is not None and len(Y) > most):
         covered = _product(fixed_rows, fixed, matrix.shape)
         start = X, Y
-        found = run.call(lambda: partial_cover(matrix, covered, goal, start, seed, run))
+        found = run.call(
+            lambda: partial_cover(matrix, covered, goal, start, seed, run), share=share
+        )
         X, Y = found.X, found.Y
+    X, Y = np.concatenate([fixed_rows, X], axis=1), np.concatenate([fixed, Y])
+    if not required.closed and len(Y):
+        first = X, Y
+        X, Y = run.call(lambda: with_fewer_assignments(matrix, required, *first, seed, run))
     bound = F
     if exactly:  # one more factor for each missed one would cover all ones
         bound += max(tiles.bound - goal.most_missed, 0)
-    X, Y = np.concatenate([fixed_rows, X], axis=1), np.concatenate([fixed, Y])
     order, gained = _order(matrix, X, Y, F)
     bound = max(bound, int(matrix.n_ones > required.most_missed))
+    if required.objective == "assignments":
+        bound = 3 * (bound - F) + F + int(fixed.sum())  # a new factor has a row and a column
+        if exactly and not goal.most_missed and matrix.n_ones:
+            bound = max(bound, least_assignments(matrix))
     ending = Ending.OUT_OF_TIME if run.passed else Ending.CONVERGED
     ending = Ending.INTERRUPTED if run.interrupted else ending
-    return cover_of(matrix, required, X[:, order], Y[order], gained, bound, ending)
+    X, Y = X[:, order], Y[order]
+    descriptions = () if attributes is None else descriptions_of(X, attributes)
+    return cover_of(matrix, required, X, Y, gained, bound, ending, descriptions)
 
 
 def rows_of_fixed(matrix: Matrix, fixed: Bits, most_false: int) -> tuple[Bits, int]:

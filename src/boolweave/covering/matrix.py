@@ -5,8 +5,9 @@ A matrix holds its ones and its missing entries; all other entries are zeros.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from scipy import sparse
 from boolweave.covering.kernels.first_fit import Limits
 from boolweave.covering.kernels.reducing import Allowed, Ones
 from boolweave.data.convert import is_sparse
-from boolweave.data.labels import find_labels
+from boolweave.data.labels import find_labels, positions
 from boolweave.data.observations import Absent, Observations
 from boolweave.engine.kernels.bits import Words, n_words, pack, unpack
 from boolweave.runtime.checks import check_count, is_number, is_whole
@@ -26,6 +27,9 @@ from boolweave.search.table import Bits
 CELLS_AT_ONCE = 1 << 24
 
 NO_LIMITS = Limits(1 << 60, 1 << 60)
+NO_LEAST = Limits(1, 1)
+
+Objective = Literal["roles", "assignments"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,6 +276,16 @@ class Requirements:
         Maximum numbers of rows and columns of the other factors.
     fixed_names : tuple of str
         The names of the fixed factors; empty if they have none.
+    least : Limits
+        Minimum numbers of rows and columns of the other factors.
+    most_of_row : int
+        Maximum number of factors of a row.
+    conflicts : tuple of (n,) arrays
+        Sets of columns of which no other factor may have two.
+    objective : "roles" or "assignments"
+        Whether the number of factors counts first, or factors and assignments together.
+    closed : bool
+        Whether factors get every row and column that they can have without a false one.
     """
 
     most_missed: int
@@ -280,6 +294,17 @@ class Requirements:
     fixed: Bits
     limits: Limits
     fixed_names: tuple[str, ...] = ()
+    least: Limits = NO_LEAST
+    most_of_row: int = NO_LIMITS.rows
+    conflicts: tuple[NDArray[np.intp], ...] = ()
+    objective: Objective = "roles"
+    closed: bool = False
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether there are rules beyond maximum numbers of rows and columns of a factor."""
+        no_most = self.most_of_row == NO_LIMITS.rows
+        return not (self.least == NO_LEAST and no_most and not self.conflicts)
 
     @classmethod
     def of(
@@ -291,6 +316,12 @@ class Requirements:
         fixed: Any = None,
         max_rows: int | None = None,
         max_columns: int | None = None,
+        min_rows: int | None = None,
+        min_columns: int | None = None,
+        max_roles_per_row: int | None = None,
+        conflicts: Any = None,
+        objective: str = "roles",
+        closed: bool = False,
     ) -> Requirements:
         """Check the parameters of `boolweave.cover`; raise ValueError or TypeError."""
         roles, names = _fixed(fixed, matrix)
@@ -301,17 +332,38 @@ class Requirements:
                 f"{most}; allow more factors, or fix fewer"
             )
         n_ones = matrix.n_ones
-        return cls(
+        least = Limits(_limit("min_rows", min_rows) or 1, _limit("min_columns", min_columns) or 1)
+        limits = Limits(
+            _limit("max_rows", max_rows) or NO_LIMITS.rows,
+            _limit("max_columns", max_columns) or NO_LIMITS.columns,
+        )
+        for name, low, high in zip(Limits._fields, least, limits, strict=True):
+            if low > high:
+                raise ValueError(
+                    f"min_{name} must be at most max_{name}, {high}, but got {low}; no factor "
+                    "could have as many"
+                )
+        if objective not in get_args(Objective):
+            raise ValueError(f"objective must be 'roles' or 'assignments', but got {objective!r}")
+        required = cls(
             n_ones - _least_covered(coverage, n_ones),
             _most_false(false_ones, n_ones),
             most,
             roles,
-            Limits(
-                _limit("max_rows", max_rows) or NO_LIMITS.rows,
-                _limit("max_columns", max_columns) or NO_LIMITS.columns,
-            ),
+            limits,
             names,
+            least,
+            _limit("max_roles_per_row", max_roles_per_row) or NO_LIMITS.rows,
+            _conflicts(conflicts, matrix),
+            cast("Objective", objective),
+            closed,
         )
+        if closed and (required.has_rules or objective != "roles"):
+            raise ValueError(
+                "closed=True gives every factor all rows that it fits, with objective='roles' and "
+                "without min_rows, min_columns, max_roles_per_row and conflicts; leave these out"
+            )
+        return required
 
 
 def _least_covered(coverage: Any, n_ones: int) -> int:
@@ -339,6 +391,27 @@ def _most_false(false_ones: Any, n_ones: int) -> int:
 
 def _limit(name: str, value: object) -> int | None:
     return None if value is None else check_count(name, value, remedy="; None sets no limit")
+
+
+def _conflicts(conflicts: Any, matrix: Matrix) -> tuple[NDArray[np.intp], ...]:
+    """The columns of each set of conflicting columns, given by number or by name."""
+    sets = []
+    for given in () if conflicts is None else conflicts:
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise ValueError(
+                f"conflicts must be pairs or sets of columns, but one of them is {given!r}; pass a "
+                "list of lists"
+            )
+        try:
+            columns = np.unique(positions(list(given), matrix.observations, "column"))
+        except ValueError as error:
+            raise ValueError(f"conflicts: {error}") from None
+        if len(columns) < 2:
+            raise ValueError(
+                f"conflicts must be sets of at least two columns, but one of them is {given!r}"
+            )
+        sets.append(columns)
+    return tuple(sets)
 
 
 def _fixed(fixed: Any, matrix: Matrix) -> tuple[Bits, tuple[str, ...]]:

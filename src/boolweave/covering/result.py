@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from boolweave.covering.kernels.tiles import differences, remove_within, weight_within
-from boolweave.covering.matrix import Matrix, Requirements
+from boolweave.covering.matrix import Matrix, Objective, Requirements
+from boolweave.covering.reviewing import Description, changes_of, review_of
+from boolweave.data.frames import Frame, polars_table
 from boolweave.engine.kernels.bits import Words, pack
 from boolweave.engine.result import Ending, Result
 from boolweave.model.model import Model
@@ -31,12 +34,25 @@ class Cover(Result):
     """A cover: factors, and the ones that they cover.
 
     It is a `Result`, with ``X`` (M, K) and ``Y`` (K, N). Fixed factors come first; each of the
-    others covers as many as possible of the remaining ones. ``cost`` is the number of factors, and
-    ``bound`` is a proven lower bound of it for covers with the required properties: if both are
-    equal, no cover has fewer factors.
+    others covers as many as possible of the remaining ones. ``cost`` is the number of factors, or,
+    with ``objective="assignments"``, the complexity, and ``bound`` is a proven lower bound of it
+    for covers with the required properties: if both are equal, no cover has a lower cost.
 
     Attributes
     ----------
+    n_factors : int
+        Number of factors.
+    n_assignments : int
+        Number of rows of factors plus number of columns of factors: the ones of X and Y.
+    complexity : int
+        The sum of both, known as the weighted structural complexity of roles.
+    objective : "roles" or "assignments"
+        Whether ``cost`` is the number of factors or the complexity.
+    conflicts : list of (row, column, column)
+        Rows that have two conflicting columns, and of these first the one to take from them.
+    descriptions : tuple of Description or None
+        The rows of each factor in the words of `row_attributes`: ``str`` gives "Sales in Berlin: 41
+        of 43", and ``name`` "Sales in Berlin".
     n_fixed : int
         Number of factors that were given.
     fixed_names : tuple of str
@@ -53,6 +69,8 @@ class Cover(Result):
         The fraction of the ones that all factors cover.
     most_missed : int
         The number of ones that may be missed according to the required coverage.
+    most_factors : int or None
+        The number of factors that were allowed; None if it was not limited.
     missing : csr_array or None
         The missing entries; all entries that are neither missing nor ones are zeros.
 
@@ -77,6 +95,25 @@ class Cover(Result):
     curve: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0), repr=False)
     missing: sparse.csr_array | None = field(default=None, repr=False)
     most_missed: int = 0
+    most_factors: int | None = None
+    objective: Objective = "roles"
+    conflicts: list[tuple[int, int, int]] = field(default_factory=list, repr=False)
+    descriptions: tuple[Description | None, ...] = ()
+
+    @property
+    def n_factors(self) -> int:
+        """The number of factors; an empty result has one without rows."""
+        return len(self.curve)
+
+    @property
+    def n_assignments(self) -> int:
+        """The number of rows and columns of all factors."""
+        return int(self.X.sum(dtype=np.int64) + self.Y.sum(dtype=np.int64))
+
+    @property
+    def complexity(self) -> int:
+        """The number of factors and of their rows and columns."""
+        return self.n_factors + self.n_assignments
 
     @property
     def coverage(self) -> float:
@@ -84,8 +121,69 @@ class Cover(Result):
         return (self.n_ones - len(self.missed)) / self.n_ones if self.n_ones else 1.0
 
     def name_of_factor(self, k: int) -> str | None:
-        """The name of factor k, counted from 0, if it was given with one."""
-        return self.fixed_names[k] if k < len(self.fixed_names) else None
+        """The name of factor k, counted from 0: the given one, or one from its description."""
+        if k < len(self.fixed_names):
+            return self.fixed_names[k]
+        description = self.description_of(k)
+        return None if description is None else description.name
+
+    def description_of(self, k: int) -> Description | None:
+        """The description of factor k, counted from 0, by attributes of its rows."""
+        return self.descriptions[k] if k < len(self.descriptions) else None
+
+    def changes(self, *, frame: Frame | None = None) -> Any:
+        """List what the cover changes, in a table with one line for each change.
+
+        Parameters
+        ----------
+        frame : Frame, optional
+            The form of the table; by default, it is a polars table.
+
+        Returns
+        -------
+        DataFrame
+            A table with the columns row, change and column. A row loses a one that is not covered,
+            gains a zero that is, and should lose a one whose column conflicts with another one.
+
+        Examples
+        --------
+        >>> from boolweave import cover
+        >>> found = cover([[1, 1, 0], [1, 1, 0], [0, 0, 1]], n_components=1)
+        >>> found.changes().rows()
+        [('row 3', 'loses', 'column 3')]
+        """
+        lines = changes_of(self)
+        return polars_table(lines) if frame is None else frame.table(lines)
+
+    def review(self, existing: Any = None, *, frame: Frame | None = None) -> Any:
+        """List what to look at before the factors are used, in a table with a line for each.
+
+        Parameters
+        ----------
+        existing : array, table, sparse matrix or Observations, shape (F, N), optional
+            The columns of factors that exist already, as `fixed` of `cover`.
+        frame : Frame, optional
+            The form of the table; by default, it is a polars table.
+
+        Returns
+        -------
+        DataFrame
+            A table with the columns role (from 1), name, description, rows and columns (their
+            numbers), covered_by_it_alone (the number of ones that no other factor covers),
+            held_by_few (whether it has one or two rows), closest_role and overlap (the factor whose
+            columns are most alike, and the share of the columns of both that they have in common).
+            With `existing`, also existing_role (the existing factor that is most alike, if any),
+            columns_added and columns_removed.
+
+        Examples
+        --------
+        >>> from boolweave import cover
+        >>> found = cover([[1, 1, 0], [1, 1, 0], [0, 0, 1]], random_state=0)
+        >>> found.review(existing=[[1, 0, 0]])["columns_added"].to_list()
+        ['column 2', None]
+        """
+        lines = review_of(self, existing)
+        return polars_table(lines) if frame is None else frame.table(lines)
 
     def _member_lines(self, full: bool) -> dict[str, Array]:
         """The columns of the table of `members`, with a column `name` if given factors have names.
@@ -93,7 +191,7 @@ class Cover(Result):
         The name of other factors is empty.
         """
         lines = super()._member_lines(full)
-        if self.fixed_names:
+        if self.fixed_names or self.descriptions:
             names = [self.name_of_factor(k - 1) or "" for k in lines["factor"].tolist()]
             lines = {"factor": lines["factor"], "name": np.array(names, dtype=np.str_), **lines}
         return lines
@@ -107,10 +205,11 @@ def cover_of(
     gained: NDArray[np.int64],
     bound: int,
     ending: Ending,
+    descriptions: tuple[Description | None, ...] = (),
 ) -> Cover:
     """Make the answer from factors X (M, K), Y (K, N) and the number of ones each adds, (K,)."""
     K, n_ones = len(Y), matrix.n_ones
-    missed, false = _differences(matrix, X, Y)
+    missed, false = differences_of(matrix, X, Y)
     M, N = matrix.shape
     n_missing = 0 if matrix.missing is None else matrix.missing.nnz
     n_zeros = M * N - n_ones - n_missing
@@ -131,7 +230,7 @@ def cover_of(
         ending=ending,
         n_iter=0,
         history={"coverage": curve},
-        cost=float(K),
+        cost=float(K if required.objective == "roles" else K + int(X.sum()) + int(Y.sum())),
         bound=float(bound),
         n_fixed=len(required.fixed),
         fixed_names=required.fixed_names,
@@ -141,10 +240,28 @@ def cover_of(
         curve=curve,
         missing=matrix.missing,
         most_missed=required.most_missed,
+        most_factors=required.most_factors,
+        objective=required.objective,
+        conflicts=_conflicts_of_rows(matrix, required),
+        descriptions=descriptions,
     )
 
 
-def _differences(matrix: Matrix, X: Bits, Y: Bits) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _conflicts_of_rows(matrix: Matrix, required: Requirements) -> list[tuple[int, int, int]]:
+    """Rows with two conflicting columns; the one to take away comes first: few rows have it."""
+    n_rows = np.bincount(matrix.ones.indices, minlength=matrix.shape[1])
+    found = []
+    for columns in required.conflicts:
+        held = matrix.ones[:, columns].tocsr()
+        held.sort_indices()
+        for row in np.flatnonzero(np.diff(held.indptr) > 1):
+            some = columns[held.indices[held.indptr[row] : held.indptr[row + 1]]]
+            kept, *others = some[np.lexsort((some, -n_rows[some]))].tolist()
+            found += [(int(row), other, kept) for other in sorted(others)]
+    return sorted(set(found))
+
+
+def differences_of(matrix: Matrix, X: Bits, Y: Bits) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The missed ones and the false ones, (n, 2) each."""
     members = sparse.csr_array(X)
     empty = np.zeros(len(X) + 1, dtype=np.int64), np.zeros(0, dtype=np.int64)

@@ -18,6 +18,8 @@ from boolweave.io.files import FileError
 from boolweave.runtime.atomic import replacing
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from boolweave.data.cells import Above, CellWords
     from boolweave.data.observations import Absent, Duplicates
     from boolweave.encoding.plan import Plan
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from boolweave.io.origin import Origin
     from boolweave.runtime.types import Array
 
-__all__ = ["FORMATS", "FileError", "Reading", "read", "replacing"]
+__all__ = ["FORMATS", "FileError", "Reading", "read", "read_columns", "replacing"]
 
 FORMATS = ("csv", "parquet", "arrow", "xlsx", "mtx", "npz", "fimi", "movielens", "png")
 
@@ -209,6 +211,38 @@ def read(
         if kind == "movielens":
             guess = f"MovieLens, ones are ratings above {options.above}"
         return replace(reading, guess=guess, name=name, format=kind, unused_words=unused)
+
+
+def read_columns(source: str | Path) -> pl.DataFrame:
+    r"""Read all columns of a text table, as texts, or of a Parquet, Arrow or Excel file.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from boolweave.io import read_columns
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "users.csv"
+    >>> _ = file.write_text("user,department\nAnn,Sales\nBo,IT\n")
+    >>> read_columns(file)["department"].to_list()
+    ['Sales', 'IT']
+    """
+    from boolweave.io.dialect import Dialect, guess_columns
+    from boolweave.io.options import Options
+
+    options = Options(Dialect())
+    with files.local_copy(source) as (path, name), files.without_panic(name):
+        kind = _format_of(path, Path(name), options.dialect)
+        if kind in ("parquet", "arrow", "xlsx"):
+            from boolweave.io.columnar import typed_frame
+
+            return typed_frame(path, name, kind, options)
+        if kind not in ("csv", "movielens"):
+            raise FileError(name, f"expected a table with columns of any kind, got a {kind} file")
+        from boolweave.io.text import read_fields
+
+        dialect = guess_columns(path, name, options.dialect, options.words)
+        frame = read_fields(path, name, dialect)
+        frame.columns = list(dialect.names)
+        return frame
 
 
 def _of_movielens(options: Options, name: str) -> Options:

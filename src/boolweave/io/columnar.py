@@ -39,16 +39,19 @@ if TYPE_CHECKING:
 
 def read_columnar(path: Path, name: str, kind: str, options: Options) -> Reading:
     """Read a typed table, with its layout and its times."""
+    return read_frame(typed_frame(path, name, kind, options), name, kind, options)
+
+
+def typed_frame(path: Path, name: str, kind: str, options: Options) -> pl.DataFrame:
+    """All columns of a typed table."""
     import polars as pl
 
     if kind == "xlsx":
-        return read_frame(read_sheet(path, name, options), name, kind, options)
+        return read_sheet(path, name, options)
     with expecting(name, f"a {kind} file", pl.exceptions.PolarsError, OSError):
         if kind == "parquet":
-            frame = pl.read_parquet(path, glob=False)
-        else:
-            frame = pl.read_ipc(path) if magic(path) == "arrow" else pl.read_ipc_stream(path)
-        return read_frame(frame, name, kind, options)
+            return pl.read_parquet(path, glob=False)
+        return pl.read_ipc(path) if magic(path) == "arrow" else pl.read_ipc_stream(path)
 
 
 def read_frame(frame: pl.DataFrame, name: str, kind: str, options: Options) -> Reading:

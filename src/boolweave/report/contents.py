@@ -322,7 +322,8 @@ def cover_facts(facts: CoverFacts) -> Facts:
     least = f"{bound:,} (proven)" if facts.is_proven else f"at least {bound:,}" if bound > 1 else ""
     return [
         ("factors", f"{facts.n_factors:,}"),
-        *([("fewest possible", least)] if least else []),
+        ("assignments", f"{facts.cover.n_assignments:,}"),
+        *([(f"fewest {facts.measure} possible", least)] if least else []),
         ("ones covered", percent(facts.cover.coverage, 1)),
         ("ones missed", f"{facts.n_missed:,}"),
         ("false ones", f"{facts.n_false:,}"),

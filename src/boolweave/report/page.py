@@ -211,9 +211,11 @@ def _cover_page(facts: CoverFacts) -> Page:
     found = facts.cover
     seen, lists = contents.cover_entries(found), contents.cover_lists(found)
     grid = contents.factor_grid(found, seen, decoded=True)
-    cards = contents.factor_facts(found, seen) if found.cost else []
-    for card, name in zip(cards, found.fixed_names, strict=False):
-        card["name"] = name
+    cards = contents.factor_facts(found, seen) if found.n_factors else []
+    for k, card in enumerate(cards):
+        if name := found.name_of_factor(k):
+            description = found.description_of(k)
+            card["name"] = name if k < len(found.fixed_names) else str(description)
     variables = {
         "default_title": "Factors that cover a table",
         "provenance": [("boolweave", __version__), *_versions()],

@@ -268,20 +268,24 @@ def of_cover(facts: CoverFacts) -> InShort:
         )
     sure, trouble = [], []
     if facts.is_proven:
-        sure.append("It is proven that no cover has fewer factors.")
-    elif bound > K:
+        sure.append(f"It is proven that no cover has fewer {facts.measure}.")
+    elif facts.has_too_few_factors and bound > (found.cost or 0):
         trouble.append(
-            f"The requested cover needs at least {bound:,} factors: as many ones as possible are "
-            "covered."
+            f"The requested cover needs at least {bound:,} {facts.measure}: as many ones as "
+            "possible are covered."
         )
-    elif bound > 1:
-        sure.append(f"It is proven that no cover has fewer than {bound:,} factors.")
+    elif bound > 1 and not facts.is_short:
+        sure.append(f"It is proven that no cover has fewer than {bound:,} {facts.measure}.")
     if n_missed := facts.n_missed:
         missed = f"{_number_first(n_missed)} of the ones {_is_are(n_missed)} not covered"
         if n_missed <= found.most_missed:
             covered.append(f"{missed}, as the required coverage allows.")
         else:
-            trouble.append(f"{missed}.")
+            trouble.append(f"{missed}{'' if facts.has_too_few_factors else ' within the rules'}.")
+    if found.conflicts:
+        rows = len({row for row, *_ in found.conflicts})
+        have = "has" if rows == 1 else "have"
+        trouble.append(f"{count_first(rows, 'row')} {have} columns that are in conflict.")
     if found.interrupted:
         trouble.append("The search was interrupted: this is the best cover found before that.")
     elif found.ending is Ending.OUT_OF_TIME and not facts.is_proven:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from boolweave.cli.common import command_line, print_contents, read_input
+from boolweave.cli.common import command_line, local_file, print_contents, read_input
 from boolweave.cli.options import ReadingOptions, Seed, Source, Writing
 from boolweave.cli.output import (
     check_different,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from boolweave.covering.matrix import Matrix
     from boolweave.covering.result import Cover
+    from boolweave.data.observations import Observations
 
 # How many names of a factor, and how many factors and entries, a terminal shows.
 NAMES_SHOWN = 8
@@ -66,6 +67,14 @@ def cover(
             "they are too few, as many ones as possible are covered.",
         ),
     ] = None,
+    objective: Annotated[
+        Literal["roles", "assignments"],
+        _option(
+            help="roles: the fewest factors, and then few "
+            "assignments (rows and columns of factors); "
+            "assignments: the fewest of both together."
+        ),
+    ] = "roles",
     fixed: Annotated[
         Path | None,
         _option(
@@ -80,6 +89,31 @@ def cover(
     max_columns: Annotated[
         int | None, _option(min=1, help="Maximum number of columns of a new factor.")
     ] = None,
+    min_rows: Annotated[
+        int | None, _option(min=1, help="Minimum number of rows of a new factor.")
+    ] = None,
+    min_columns: Annotated[
+        int | None, _option(min=1, help="Minimum number of columns of a new factor.")
+    ] = None,
+    max_roles_per_row: Annotated[
+        int | None, _option(min=1, help="Maximum number of factors of a row.")
+    ] = None,
+    conflicts: Annotated[
+        Path | None,
+        _option(
+            help="A text file with a line for each set of columns of which no new "
+            "factor may have two: their names, separated by commas.",
+            metavar="FILE",
+        ),
+    ] = None,
+    closed: Annotated[
+        bool,
+        _option(
+            "--closed",
+            help="Give every factor all rows and columns that it fits, "
+            "whether they are needed or not.",
+        ),
+    ] = False,
     max_time: Annotated[
         float | None,
         _option(
@@ -88,8 +122,32 @@ def cover(
         ),
     ] = None,
     seed: Seed = 0,
+    row_attributes: Annotated[
+        Path | None,
+        _write(
+            help="A table with the labels of the rows in one column and what is "
+            "known of them in others, such as department and city, by which "
+            "factors are described and named; it may be INPUT itself.",
+            metavar="FILE",
+        ),
+    ] = None,
     changes: Annotated[
         Path | None, _write(help="Write to this file which rows lose and gain which columns.")
+    ] = None,
+    review: Annotated[
+        Path | None,
+        _write(
+            help="Write to this file the size of each factor, whether few rows "
+            "have it, and which other factor is most like it."
+        ),
+    ] = None,
+    existing: Annotated[
+        Path | None,
+        _write(
+            help="A file of existing factors, as for --fixed, with which --review "
+            "and --json compare each factor.",
+            metavar="FILE",
+        ),
     ] = None,
     curve: Annotated[
         Path | None, _write(help="Write to this file how much the first 1, 2, ... factors cover.")
@@ -101,16 +159,21 @@ def cover(
 
     If the rows are users and the columns are permissions, a factor is a role. The answer has one
     line for each member of each factor: role (the number of the factor), axis, label, and a name
-    if factors of --fixed have names. On a terminal, it consists of sentences. Entries that sparse
-    files, pairs, triples or transactions do not list are treated as zeros.
+    with --row-attributes, or if factors of --fixed have names. On a terminal, it consists of
+    sentences. Entries that sparse files, pairs, triples or transactions do not list are treated as
+    zeros.
 
     Example: boolweave cover grants.csv --changes changes.csv
     """
     from boolweave.io.write import TABLE_FORMATS, write_table
 
     kind = check_output(writing)
-    tables = [(changes, "--changes", _changes), (curve, "--curve", _curve)]
-    files = {"--output": writing.output, "--changes": changes, "--curve": curve}
+    tables: list[tuple[Path | None, str, Callable[[Cover], pl.DataFrame]]] = [
+        (changes, "--changes", lambda found: found.changes()),
+        (curve, "--curve", _curve),
+        (review, "--review", lambda found: found.review(existing_roles)),
+    ]
+    files = {"--output": writing.output} | {option: path for path, option, _ in tables}
     check_different(files | {"--report": report})
     for path, option, _ in tables:
         check_folder(path, option)
@@ -121,18 +184,25 @@ def cover(
     # Imported here, because this takes a second or two.
     from boolweave.covering.covering import find_cover
     from boolweave.covering.matrix import Requirements
+    from boolweave.covering.reviewing import attributes_of
+    from boolweave.io import read_columns
     from boolweave.runtime.checks import check_seconds
     from boolweave.runtime.run import Run
 
     seconds = check_seconds(max_time)
     matrix = _read(source, reading, writing.quiet)
-    kept = None
-    if fixed is not None:  # the fixed factors, with their names and those of their columns
-        read = read_input(str(fixed), ReadingOptions(encode="never"), True)
-        kept = read.observations.to_local()
-    required = Requirements.of(matrix, coverage, false, n_components, kept, max_rows, max_columns)
+    existing_roles = _factors_of_file(existing)
+    required = Requirements.of(
+        matrix, coverage, false, n_components, _factors_of_file(fixed), max_rows, max_columns,
+        min_rows, min_columns, max_roles_per_row, _conflicts(conflicts), objective, closed,
+    )  # fmt: skip
+    if existing_roles is not None:  # wrong columns are an error before the search, not after it
+        Requirements.of(matrix, fixed=existing_roles)
+    attributes = None
+    if row_attributes is not None:
+        attributes = attributes_of(read_columns(row_attributes), matrix.observations)
     with Run(seconds, verbose=not writing.quiet) as run:
-        found = find_cover(matrix, required, seed, run)
+        found = find_cover(matrix, required, seed, run, attributes)
 
     def write_answer() -> None:
         if in_words(writing):
@@ -141,7 +211,7 @@ def cover(
             return
         put_answer(
             writing,
-            lambda: _as_json(found),
+            lambda: _as_json(found, existing_roles),
             lambda: write_table(_members(found), writing.output, kind),
         )
 
@@ -176,6 +246,25 @@ def _number(text: str) -> float:
         raise ValueError(f"--false-ones: expected a number, got {text!r}") from None
 
 
+def _factors_of_file(path: Path | None) -> Observations | None:
+    """The columns of factors, with their names and those of their columns."""
+    if path is None:
+        return None
+    read = read_input(str(path), ReadingOptions(encode="never"), True)
+    return read.observations.to_local()
+
+
+def _conflicts(path: Path | None) -> list[list[str]] | None:
+    """The names in each line of a text file."""
+    if path is None:
+        return None
+    import csv
+
+    with local_file(path) as local, local.open(encoding="utf-8-sig", newline="") as file:
+        lines = [[name.strip() for name in line] for line in csv.reader(file)]
+    return [line for line in lines if any(line)]
+
+
 def _read(source: str, how: ReadingOptions, quiet: bool) -> Matrix:
     """Read the table; in files that list entries, the entries that are not listed are zeros."""
     from boolweave.covering.matrix import Matrix
@@ -207,11 +296,10 @@ def _factors(found: Cover) -> list[tuple[list[str], list[str]]]:
     import numpy as np
 
     rows, columns = _names(found)
-    if not found.cost:
-        return []
+    K = found.n_factors
     return [
         ([rows[m] for m in np.flatnonzero(x)], [columns[n] for n in np.flatnonzero(y)])
-        for x, y in zip(found.X.T, found.Y, strict=True)
+        for x, y in zip(found.X.T[:K], found.Y[:K], strict=True)
     ]
 
 
@@ -223,29 +311,14 @@ def _members(found: Cover) -> pl.DataFrame:
     return table.with_columns(pl.col("^name$").replace("", None))
 
 
-def _changes(found: Cover) -> pl.DataFrame:
-    """Return a table with one line for each missed one, which its row loses, and each false one."""
-    import polars as pl
-
-    rows, columns = _names(found)
-    lines = [
-        (rows[m], what, columns[n])
-        for what, pairs in (("loses", found.missed), ("gains", found.false_ones))
-        for m, n in pairs.tolist()
-    ]
-    schema = {"row": pl.String, "change": pl.String, "column": pl.String}
-    return pl.DataFrame(lines, schema=schema, orient="row")
-
-
 def _curve(found: Cover) -> pl.DataFrame:
     """Return a table of how much the first 1, 2, ... factors cover."""
     import polars as pl
 
-    K = int(found.cost or 0)
-    return pl.DataFrame({"roles": range(1, K + 1), "coverage": found.curve[:K]})
+    return pl.DataFrame({"roles": range(1, found.n_factors + 1), "coverage": found.curve})
 
 
-def _as_json(found: Cover) -> dict[str, object]:
+def _as_json(found: Cover, existing: Observations | None = None) -> dict[str, object]:
     from boolweave.facts import CoverFacts
 
     return {
@@ -260,7 +333,8 @@ def _as_json(found: Cover) -> dict[str, object]:
             }
             for k, (rows, columns) in enumerate(_factors(found))
         ],
-        "changes": _changes(found).to_dicts(),
+        "changes": found.changes().to_dicts(),
+        "review": found.review(existing).to_dicts(),
         "curve": _curve(found).to_dicts(),
     }
 
@@ -273,9 +347,13 @@ def _in_sentences(found: Cover) -> list[str]:
     factors = _factors(found)
     for k, (rows, columns) in enumerate(factors[:FACTORS_SHOWN]):
         which = f"Factor {k + 1}"
+        name = found.name_of_factor(k)
+        notes = [shortened(name, 40)] if name else []
         if k < found.n_fixed:
-            name = found.name_of_factor(k)
-            which += " (fixed)" if name is None else f" ({shortened(name, 40)}, fixed)"
+            notes.append("fixed")
+        elif (description := found.description_of(k)) is not None:
+            notes = [shortened(str(description), 60)]
+        which += f" ({', '.join(notes)})" if notes else ""
         have = "has" if len(rows) == 1 else "have"
         lines.append(f"{which}: {_some(rows, 'row')} {have} {_some(columns, 'column')}.")
         who = "It covers" if k == 0 else f"The first {k + 1} factors cover"
@@ -283,7 +361,7 @@ def _in_sentences(found: Cover) -> list[str]:
     if len(factors) > FACTORS_SHOWN:
         more = len(factors) - FACTORS_SHOWN
         lines.append(f"{more} more factors are not shown; -o writes all of them to a file.")
-    changes = _changes(found)
+    changes = found.changes()
     for row, what, column in changes.head(ENTRIES_SHOWN).iter_rows():
         lines.append(f"{row} {what} {column}.")
     if len(changes) > ENTRIES_SHOWN:
@@ -309,15 +387,21 @@ def _summary(found: Cover) -> str:
     coverage = min(found.coverage, 0.999) if facts.n_missed else 1.0
     words = (
         f"{counted(facts.n_factors, 'factor covers', 'factors cover')} {coverage:.1%} of "
-        f"{counted(found.n_ones, 'one')}, {counted(facts.n_false, 'false one')}"
+        f"{counted(found.n_ones, 'one')}, {counted(facts.n_false, 'false one')}, "
+        f"{counted(found.n_assignments, 'assignment')}"
     )
     if facts.is_proven:
-        words += "; no cover has fewer factors"
-    elif facts.bound > facts.n_factors:
-        words += f"; the requested cover needs at least {facts.bound:,} factors"
+        words += f"; no cover has fewer {facts.measure}"
+    elif facts.has_too_few_factors and facts.bound > (found.cost or 0):
+        words += f"; the requested cover needs at least {facts.bound:,} {facts.measure}"
+    elif facts.is_short:
+        words += f"; the rules leave {counted(facts.n_missed, 'one')} uncovered: see the changes"
     else:
         words += "; not proven to be the fewest"
         words += f", but no cover has fewer than {facts.bound:,}" if facts.bound > 1 else ""
+    if found.conflicts:
+        rows = len({row for row, *_ in found.conflicts})
+        words += f"; {counted(rows, 'row has', 'rows have')} conflicting columns: see the changes"
     if found.interrupted:
         words += "; interrupted: this is the best cover so far"
     elif found.ending == "out of time" and not facts.is_proven:

@@ -1,0 +1,686 @@
+"""Factors that are taken apart and put together again, so that they need fewer assignments.
+
+One step of the search takes a factor, a row or a column apart, which leaves ones uncovered, covers
+these ones again by what covers most of them for its cost, and removes what is no longer needed. If
+the result costs too much, all changes are taken back. The cost is the price of a factor times their
+number, plus the rows and the columns of factors, plus a large penalty for each missed one beyond
+those that may be missed. Lines (rows or columns) have weights, the numbers of equal ones that were
+merged. Rows and columns are treated alike: "across" is the other side of a side.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boolweave.covering.kernels.reducing import Flag, Indices
+from boolweave.engine.kernels.bits import (
+    ONE,
+    ZERO,
+    Words,
+    below,
+    clear,
+    contains,
+    copy,
+    flip,
+    insert,
+    lowest,
+    members,
+    n_words,
+    overlap,
+    popcount,
+)
+from boolweave.engine.kernels.jit import njit
+
+ROW, COLUMN = 0, 1
+
+# The numbers in `Roles.n`: of factors, lines of factors (by weight), missed and false ones (by
+# weight), changes in the log, uncovered ones in the list, and the work: entries and words visited.
+N_FACTORS, N_LINES, N_MISSED, N_FALSE, N_LOG, N_OPEN, N_WORK = range(7)
+
+# The numbers in `Rules.whole`: of fixed factors, the most factors, missed ones and false ones, the
+# price of a factor, and the penalty for a missed one.
+N_FIXED, MOST_FACTORS, MOST_MISSED, MOST_FALSE, PRICE, PENALTY = range(6)
+
+# The numbers in `Side.limits`: the least and the largest weight of the lines of a factor, and the
+# most factors of a line.
+LEAST, MOST, MOST_OF_LINE = range(3)
+
+# Random numbers between 0 and 1 are multiples of 1 / GRAINS.
+GRAINS = 1 << 20
+
+# What covers most ones for its cost is chosen after each ratio was multiplied by a random number
+# between 1 and 1 + NOISE.
+NOISE = 0.5
+
+
+class Side(NamedTuple):
+    """The rows, or the columns, of the matrix and of at most T factors; L lines, A across."""
+
+    allowed: Words  # (L, words of A): the entries that may be covered
+    ones: Words  # (L, words of A): those that must be covered
+    left: Words  # (L, words of A): the ones that no factor covers
+    once: Words  # (L, words of A): the ones that a single factor covers
+    conflicts: Words  # (L, words of L): lines that may not be in a factor with each line
+    weight: Indices  # (L,)
+    limits: Indices  # (3,): see LEAST
+    lines: Words  # (T, words of L): the lines of each factor
+    size: Indices  # (T,): their weight
+    factors: Words  # (L, words of T): the factors of each line
+    n_factors: Indices  # (L,)
+    best: Words  # (T, words of L): the lines of the best factors so far
+    scratch: Words  # (3, words of L)
+
+
+class Roles(NamedTuple):
+    """Factors that cover the ones of a matrix (M, N), and how they came about."""
+
+    sides: tuple[Side, Side]
+    whole: Indices  # (6,): see N_FIXED
+    n_covering: NDArray[np.int16]  # (M, N): the number of factors that cover each entry
+    n: Indices  # (7,): see N_FACTORS
+    log: Indices  # (changes, 3): the side, the factor and the line of each change of this step
+    open: Indices  # (ones, 2): row and column of ones that were uncovered in this step
+
+
+@njit(cache=True, nogil=True)
+def cost_of(roles: Roles) -> int:
+    """The cost of the factors."""
+    n, whole = roles.n, roles.whole
+    missed = max(0, n[N_MISSED] - whole[MOST_MISSED])
+    return n[N_FACTORS] * whole[PRICE] + n[N_LINES] + missed * whole[PENALTY]
+
+
+# ---------------------------------------------------------------- one change
+
+
+@njit(cache=True, nogil=True)
+def _flip_entry(bits: tuple[Words, Words], row: int, column: int) -> None:
+    flip(bits[ROW][row], column)
+    flip(bits[COLUMN][column], row)
+
+
+@njit(cache=True, nogil=True)
+def _count_entry(roles: Roles, row: int, column: int, by: int) -> None:
+    """One factor more (`by` 1), or one less (−1), covers an entry."""
+    rows, columns = roles.sides
+    before = roles.n_covering[row, column]
+    now = before + by
+    roles.n_covering[row, column] = now
+    changes = before == 0 or now == 0
+    weight = by * rows.weight[row] * columns.weight[column]
+    if contains(rows.ones[row], column):
+        if changes:
+            _flip_entry((rows.left, columns.left), row, column)
+            roles.n[N_MISSED] -= weight
+            if now == 0 and roles.n[N_OPEN] < roles.open.shape[0]:
+                roles.open[roles.n[N_OPEN], 0], roles.open[roles.n[N_OPEN], 1] = row, column
+                roles.n[N_OPEN] += 1
+        if before == 1 or now == 1:
+            _flip_entry((rows.once, columns.once), row, column)
+    elif changes and not contains(rows.allowed[row], column):
+        roles.n[N_FALSE] += weight
+
+
+@njit(cache=True, nogil=True)
+def toggle(roles: Roles, kind: int, t: int, line: int) -> None:
+    """Add a row or a column to factor t, or remove it if it is there, and log it."""
+    side, across = roles.sides[kind], roles.sides[1 - kind]
+    by = -1 if contains(side.lines[t], line) else 1
+    was_empty = side.size[t] == 0 and across.size[t] == 0
+    flip(side.lines[t], line)
+    flip(side.factors[line], t)
+    side.size[t] += by * side.weight[line]
+    side.n_factors[line] += by
+    roles.n[N_LINES] += by * side.weight[line]
+    roles.n[N_WORK] += 4 * _n_common(across.lines[t], across.lines[t])
+    for w in range(across.lines.shape[1]):
+        word = across.lines[t, w]
+        while word != ZERO:
+            other = 64 * w + lowest(word)
+            word &= word - ONE
+            if kind == ROW:
+                _count_entry(roles, line, other, by)
+            else:
+                _count_entry(roles, other, line, by)
+    is_empty = side.size[t] == 0 and across.size[t] == 0
+    roles.n[N_FACTORS] += int(was_empty) - int(is_empty)
+    change = roles.log[roles.n[N_LOG]]
+    change[0], change[1], change[2] = kind, t, line
+    roles.n[N_LOG] += 1
+
+
+@njit(cache=True, nogil=True)
+def _undo(roles: Roles) -> None:
+    for i in range(roles.n[N_LOG] - 1, -1, -1):
+        roles.n[N_LOG] = i
+        toggle(roles, roles.log[i, 0], roles.log[i, 1], roles.log[i, 2])
+    roles.n[N_LOG] = 0
+
+
+@njit(cache=True, nogil=True)
+def _has_room(roles: Roles) -> bool:
+    """Whether the log has room for all lines of a factor."""
+    M, N = roles.n_covering.shape
+    return roles.n[N_LOG] + M + N < roles.log.shape[0]
+
+
+@njit(cache=True, nogil=True)
+def _remove_factor(roles: Roles, t: int) -> None:
+    """Remove all lines of a factor; a fixed one keeps its columns."""
+    for kind in range(1 if t < roles.whole[N_FIXED] else 2):
+        for line in members(roles.sides[kind].lines[t]):
+            toggle(roles, kind, t, line)
+
+
+@njit(cache=True, nogil=True)
+def may_add(roles: Roles, kind: int, t: int, line: int) -> bool:
+    """Whether factor t may get a line."""
+    side, across = roles.sides[kind], roles.sides[1 - kind]
+    if side.n_factors[line] >= side.limits[MOST_OF_LINE]:
+        return False
+    if t < roles.whole[N_FIXED]:
+        if kind == COLUMN:
+            return False
+    elif side.size[t] + side.weight[line] > side.limits[MOST] or overlap(
+        side.lines[t], side.conflicts[line]
+    ):
+        return False
+    room = roles.whole[MOST_FALSE] - roles.n[N_FALSE]
+    for w in range(across.lines.shape[1]):
+        word = across.lines[t, w] & ~side.allowed[line, w]
+        if word != ZERO and roles.whole[MOST_FALSE] == 0:
+            return False
+        while word != ZERO:
+            other = 64 * w + lowest(word)
+            word &= word - ONE
+            n = roles.n_covering[line, other] if kind == ROW else roles.n_covering[other, line]
+            if n == 0:
+                room -= side.weight[line] * across.weight[other]
+        if room < 0:
+            return False
+    return True
+
+
+# ---------------------------------------------------------------- a new factor
+
+
+@njit(cache=True, nogil=True)
+def _n_common(a: Words, b: Words) -> int:
+    n = 0
+    for w in range(a.shape[0]):
+        n += popcount(a[w] & b[w])
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _weight_common(a: Words, b: Words, weight: Indices) -> int:
+    total = 0
+    for w in range(a.shape[0]):
+        word = a[w] & b[w]
+        while word != ZERO:
+            total += weight[64 * w + lowest(word)]
+            word &= word - ONE
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _is_subset(a: Words, b: Words) -> bool:
+    outside = ZERO
+    for w in range(a.shape[0]):
+        outside |= a[w] & ~b[w]
+    return outside == ZERO
+
+
+@njit(cache=True, nogil=True)
+def _may_join(side: Side, lines: Words, size: int, line: int) -> bool:
+    """Whether a new factor with these lines may get another one."""
+    return (
+        not contains(lines, line)
+        and size + side.weight[line] <= side.limits[MOST]
+        and side.n_factors[line] < side.limits[MOST_OF_LINE]
+        and not overlap(lines, side.conflicts[line])
+    )
+
+
+@njit(cache=True, nogil=True)
+def _add_some(side: Side, lines: Words, size: int, some: Words, least: int, random: Words) -> int:
+    """Add lines that may join until the size is `least`, from a random one on; return the size."""
+    n = side.weight.shape[0]
+    begin = below(random, n) if least < side.limits[MOST] else 0
+    for i in range(n):
+        line = (begin + i) % n
+        if size >= least:
+            break
+        if contains(some, line) and _may_join(side, lines, size, line):
+            insert(lines, line)
+            size += side.weight[line]
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _new_factor(roles: Roles, kind: int, line: int, first: int, random: Words) -> float:
+    """Find a factor around an uncovered one; return how many ones it covers for its cost, or 0.
+
+    It begins with the uncovered ones of a line, and gets more lines, and then positions across, as
+    long as the ratio rises. Its lines are the first rows of the scratch memory of both sides.
+    """
+    side, across = roles.sides[kind], roles.sides[1 - kind]
+    lines, near = side.scratch[0], side.scratch[1]
+    places, cut = across.scratch[0], across.scratch[1]
+    # A factor whose number alone counts should still be a good shape now and then.
+    price = roles.whole[PRICE] if below(random, 2) else 1
+    clear(lines)
+    clear(places)
+    clear(near)
+    if not (_may_join(side, lines, 0, line) and _may_join(across, places, 0, first)):
+        return 0.0
+    insert(lines, line)
+    insert(places, first)
+    size, width = side.weight[line], across.weight[first]
+    for place in members(side.left[line]):
+        if _may_join(across, places, width, place):
+            insert(places, place)
+            width += across.weight[place]
+    width = _add_some(across, places, width, side.allowed[line], across.limits[LEAST], random)
+    if width < across.limits[LEAST]:
+        return 0.0
+    gain = _n_common(side.left[line], places)
+    for place in members(places):
+        for w in range(near.shape[0]):
+            near[w] |= across.left[place, w]
+    while True:
+        best, best_gain, best_width = -1, 0, 0
+        ratio = gain / (price + size + width) if size >= side.limits[LEAST] else 0.0
+        if size < side.limits[LEAST]:
+            copy(across.allowed[first], near)
+        inside = members(lines)
+        for other in members(near):
+            if not _may_join(side, lines, size, other) or not contains(side.allowed[other], first):
+                continue
+            now_width = _weight_common(places, side.allowed[other], across.weight)
+            if now_width < across.limits[LEAST]:
+                continue
+            for w in range(cut.shape[0]):
+                cut[w] = places[w] & side.allowed[other, w]
+            now = _n_common(side.left[other], cut)
+            roles.n[N_WORK] += (2 + inside.shape[0]) * cut.shape[0]
+            for i in range(inside.shape[0]):
+                now += _n_common(side.left[inside[i]], cut)
+            now_ratio = now / (price + size + side.weight[other] + now_width)
+            if now_ratio > ratio:
+                best, best_gain, best_width, ratio = other, now, now_width, now_ratio
+        if best < 0:
+            break
+        insert(lines, best)
+        size += side.weight[best]
+        gain, width = best_gain, best_width
+        for w in range(places.shape[0]):
+            places[w] &= side.allowed[best, w]
+    if size < side.limits[LEAST]:
+        return 0.0
+    clear(cut)
+    for other in members(lines):
+        for w in range(cut.shape[0]):
+            cut[w] |= side.left[other, w]
+    for place in members(cut):
+        more = _n_common(across.left[place], lines)
+        if (
+            more * (price + size + width) > gain * across.weight[place]
+            and _may_join(across, places, width, place)
+            and _is_subset(lines, across.allowed[place])
+        ):
+            insert(places, place)
+            width += across.weight[place]
+            gain += more
+    return gain / (roles.whole[PRICE] + size + width)
+
+
+@njit(cache=True, nogil=True)
+def _free(roles: Roles) -> int:
+    """The first factor without lines; −1 if there is none."""
+    rows, columns = roles.sides
+    if roles.n[N_FACTORS] >= roles.whole[MOST_FACTORS]:
+        return -1
+    for t in range(roles.whole[N_FIXED], rows.size.shape[0]):
+        if rows.size[t] == 0 and columns.size[t] == 0:
+            return t
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _install(roles: Roles, t: int) -> None:
+    """Make the lines in the scratch memory factor t."""
+    for kind in range(2):
+        for line in members(roles.sides[kind].scratch[0]):
+            toggle(roles, kind, t, line)
+
+
+# ---------------------------------------------------------------- one step
+
+
+@njit(cache=True, nogil=True)
+def _noise(random: Words) -> float:
+    return 1.0 + NOISE * below(random, GRAINS) / GRAINS
+
+
+@njit(cache=True, nogil=True)
+def _cover_one(roles: Roles, row: int, column: int, random: Words) -> None:
+    """Cover an uncovered one: by another line of a factor, or by a new factor."""
+    best, best_kind, best_ratio = -1, 0, 0.0
+    # A row that may get a single factor more should get one that covers all that is left of it.
+    all_at_once = below(random, 4) > 0
+    for kind in range(2):
+        side, across = roles.sides[kind], roles.sides[1 - kind]
+        line, other = (row, column) if kind == ROW else (column, row)
+        is_last = side.n_factors[line] + 1 == side.limits[MOST_OF_LINE]
+        for t in members(across.factors[other]):
+            if is_last and all_at_once and not _is_subset(side.left[line], across.lines[t]):
+                continue
+            gain = _n_common(side.left[line], across.lines[t])
+            ratio = gain / side.weight[line] * _noise(random)
+            if ratio > best_ratio and may_add(roles, kind, t, line):
+                best, best_kind, best_ratio = t, kind, ratio
+    t = _free(roles)
+    if t >= 0:
+        kind = below(random, 2)
+        line, other = (row, column) if kind == ROW else (column, row)
+        ratio = _new_factor(roles, kind, line, other, random)
+        if ratio > 0 and ratio * _noise(random) > best_ratio:
+            _install(roles, t)
+            return
+    if best >= 0:
+        toggle(roles, best_kind, best, row if best_kind == ROW else column)
+
+
+@njit(cache=True, nogil=True)
+def cover_open(roles: Roles, random: Words) -> None:
+    """Cover the uncovered ones in the list, in a random order, until enough are covered."""
+    n = roles.n
+    while n[N_OPEN] > 0 and n[N_MISSED] > roles.whole[MOST_MISSED] and _has_room(roles):
+        i = below(random, n[N_OPEN])
+        row, column = roles.open[i, 0], roles.open[i, 1]
+        n[N_OPEN] -= 1
+        roles.open[i, 0], roles.open[i, 1] = roles.open[n[N_OPEN], 0], roles.open[n[N_OPEN], 1]
+        if roles.n_covering[row, column] == 0:
+            _cover_one(roles, row, column, random)
+    n[N_OPEN] = 0
+
+
+@njit(cache=True, nogil=True)
+def _note_changed(roles: Roles) -> None:
+    """Note the lines whose entries changed in this step in the scratch memory."""
+    for kind in range(2):
+        clear(roles.sides[kind].scratch[2])
+    for i in range(roles.n[N_LOG]):
+        kind, t = roles.log[i, 0], roles.log[i, 1]
+        insert(roles.sides[kind].scratch[2], roles.log[i, 2])
+        across = roles.sides[1 - kind]
+        for w in range(across.lines.shape[1]):
+            across.scratch[2, w] |= across.lines[t, w]
+
+
+@njit(cache=True, nogil=True)
+def _prune(roles: Roles, random: Words) -> None:
+    """Remove lines that factors do not need, among those in the scratch memory."""
+    fixed = roles.whole[N_FIXED]
+    begin = below(random, 2)
+    for k in range(2):
+        kind = (begin + k) % 2
+        side, across = roles.sides[kind], roles.sides[1 - kind]
+        changed = members(side.scratch[2])
+        for i in range(changed.shape[0] - 1, -1, -1):  # in a random order
+            j = below(random, i + 1)
+            line = changed[j]
+            changed[j] = changed[i]
+            factors = members(side.factors[line])
+            for a in range(factors.shape[0] - 1, -1, -1):
+                b = below(random, a + 1)
+                t = factors[b]
+                factors[b] = factors[a]
+                if t < fixed:
+                    if kind == COLUMN:
+                        continue
+                elif side.size[t] - side.weight[line] < side.limits[LEAST] and across.size[t]:
+                    continue
+                room = roles.whole[MOST_MISSED] - roles.n[N_MISSED]
+                if overlap(side.once[line], across.lines[t]):
+                    if room <= 0:
+                        continue
+                    lost = _weight_common(side.once[line], across.lines[t], across.weight)
+                    if lost * side.weight[line] > room:
+                        continue
+                if roles.n[N_LOG] + 1 < roles.log.shape[0]:
+                    toggle(roles, kind, t, line)
+    _remove_too_small(roles)
+    roles.n[N_OPEN] = 0
+
+
+@njit(cache=True, nogil=True)
+def prune_all(roles: Roles, random: Words) -> None:
+    """Remove lines that factors do not need until there are none."""
+    before = cost_of(roles) + 1
+    while cost_of(roles) < before:
+        before = cost_of(roles)
+        for kind in range(2):
+            side = roles.sides[kind]
+            for some in range(0, side.weight.shape[0], 64):  # few at once, for the log's sake
+                roles.n[N_LOG] = 0
+                clear(roles.sides[0].scratch[2])
+                clear(roles.sides[1].scratch[2])
+                for line in range(some, min(some + 64, side.weight.shape[0])):
+                    insert(side.scratch[2], line)
+                _prune(roles, random)
+
+
+@njit(cache=True, nogil=True)
+def add_factor(roles: Roles, t: int, rows: Words, columns: Words) -> None:
+    """Let factor t have these rows and columns, as far as the rules let it."""
+    roles.n[N_LOG] = roles.n[N_OPEN] = 0
+    side = roles.sides[COLUMN]
+    for column in members(columns):
+        if t < roles.whole[N_FIXED] or _may_join(side, side.lines[t], side.size[t], column):
+            toggle(roles, COLUMN, t, column)
+    for row in members(rows):
+        if may_add(roles, ROW, t, row):
+            toggle(roles, ROW, t, row)
+    _remove_too_small(roles)
+
+
+@njit(cache=True, nogil=True)
+def cover_left(roles: Roles, random: Words) -> None:
+    """Cover the ones that are left."""
+    n, left = roles.n, roles.sides[ROW].left
+    n[N_LOG] = n[N_OPEN] = 0
+    for row in range(left.shape[0]):
+        for column in members(left[row]):
+            roles.open[n[N_OPEN], 0], roles.open[n[N_OPEN], 1] = row, column
+            n[N_OPEN] += 1
+    cover_open(roles, random)
+
+
+@njit(cache=True, nogil=True)
+def _remove_too_small(roles: Roles) -> None:
+    """Remove factors that have too few lines after the changes of this step."""
+    for i in range(roles.n[N_LOG]):
+        t = roles.log[i, 1]
+        if t < roles.whole[N_FIXED]:
+            continue
+        for kind in range(2):
+            side = roles.sides[kind]
+            if side.size[t] < max(1, side.limits[LEAST]) and _has_room(roles):
+                _remove_factor(roles, t)
+
+
+@njit(cache=True, nogil=True)
+def _random_factor(roles: Roles, random: Words) -> int:
+    T = roles.sides[ROW].size.shape[0]
+    for _ in range(8 * T):
+        t = below(random, T)
+        if roles.sides[ROW].size[t] or roles.sides[COLUMN].size[t]:
+            return t
+    return 0
+
+
+@njit(cache=True, nogil=True)
+def _random_member(words: Words, random: Words) -> int:
+    """A random member of a set; −1 if it is empty."""
+    found = members(words)
+    return found[below(random, found.shape[0])] if found.shape[0] else -1
+
+
+@njit(cache=True, nogil=True)
+def _take_apart(roles: Roles, random: Words) -> None:
+    """Remove one or two factors, some lines of one, or a line from all its factors."""
+    what, kind = below(random, 8), below(random, 2)
+    side = roles.sides[kind]
+    t = _random_factor(roles, random)
+    if what < 4:
+        line = _random_member(side.lines[t], random)
+        other = t if line < 0 else _random_member(side.factors[line], random)
+        _remove_factor(roles, t)
+        if what < 2 and other != t and _has_room(roles):
+            _remove_factor(roles, other)
+    elif what == 4:
+        if t >= roles.whole[N_FIXED] or kind == ROW:
+            for line in members(side.lines[t]):
+                if below(random, 2):
+                    toggle(roles, kind, t, line)
+    elif what == 5:  # a new factor that is part of two others, or of two lines
+        _add_common(roles, kind, t, random)
+    else:
+        line = below(random, side.weight.shape[0])
+        for factor in members(side.factors[line]):
+            if factor >= roles.whole[N_FIXED] or kind == ROW:
+                toggle(roles, kind, factor, line)
+        for place in members(side.left[line]):
+            if roles.n[N_OPEN] < roles.open.shape[0]:
+                row, column = (line, place) if kind == ROW else (place, line)
+                roles.open[roles.n[N_OPEN], 0], roles.open[roles.n[N_OPEN], 1] = row, column
+                roles.n[N_OPEN] += 1
+    if what != 5:
+        _remove_too_small(roles)
+
+
+@njit(cache=True, nogil=True)
+def _add_common(roles: Roles, kind: int, t: int, random: Words) -> None:
+    """Add a factor with the lines that two factors share, and all that allow them across."""
+    side, across = roles.sides[kind], roles.sides[1 - kind]
+    slot = _free(roles)
+    place = _random_member(across.lines[t], random)
+    if slot < 0 or place < 0:
+        return
+    lines, places = side.scratch[0], across.scratch[0]
+    clear(places)
+    other = _random_member(across.factors[place], random)
+    if below(random, 2) and other != t:
+        for w in range(lines.shape[0]):
+            lines[w] = side.lines[t, w] & side.lines[other, w]
+    else:
+        second = below(random, across.weight.shape[0])
+        for w in range(lines.shape[0]):
+            lines[w] = across.ones[place, w] & across.ones[second, w]
+    size, width = 0, 0
+    for line in members(lines):
+        size += side.weight[line]
+        if overlap(lines, side.conflicts[line]):
+            return
+        if side.n_factors[line] >= side.limits[MOST_OF_LINE]:
+            return
+    if size < max(1, side.limits[LEAST]) or size > side.limits[MOST]:
+        return
+    first = _random_member(lines, random)
+    for place in members(side.ones[first]):
+        if _is_subset(lines, across.allowed[place]) and _may_join(across, places, width, place):
+            insert(places, place)
+            width += across.weight[place]
+    if width >= max(1, across.limits[LEAST]):
+        _install(roles, slot)
+
+
+@njit(cache=True, nogil=True)
+def remember(roles: Roles) -> None:
+    """Keep these factors as the best so far."""
+    for kind in range(2):
+        side = roles.sides[kind]
+        for t in range(side.lines.shape[0]):
+            copy(side.lines[t], side.best[t])
+
+
+@njit(cache=True, nogil=True)
+def anneal(
+    roles: Roles, random: Words, n_steps: int, temperature: float, best: int, stop: Flag
+) -> int:
+    """Take some steps, fewer if `stop[0]` is set; return the cost of the best factors so far.
+
+    A step that raises the cost by d is kept with probability exp(−d / temperature).
+    """
+    n = roles.n
+    now = cost_of(roles)
+    for _ in range(n_steps):
+        if stop[0]:
+            break
+        n[N_WORK] += 100
+        n[N_LOG] = n[N_OPEN] = 0
+        _take_apart(roles, random)
+        cover_open(roles, random)
+        _note_changed(roles)
+        _prune(roles, random)
+        cost = cost_of(roles)
+        chance = below(random, GRAINS) / GRAINS
+        if cost <= now or chance < np.exp((now - cost) / temperature):
+            now = cost
+            if now < best:
+                best = now
+                remember(roles)
+        else:
+            _undo(roles)
+            n[N_OPEN] = 0
+    return best
+
+
+def no_roles(
+    allowed: tuple[Words, Words], ones: tuple[Words, Words], weight: tuple[Indices, Indices],
+    limits: tuple[Indices, Indices], conflicts: Words, whole: Indices, most: int,
+) -> Roles:  # fmt: skip
+    """Make room for at most `most` factors; there are none yet, and every one is missed.
+
+    Parameters
+    ----------
+    allowed, ones : pairs of (M, words of N) and (N, words of M) arrays
+        The entries that may be covered, and those that must be.
+    weight : pair of (M,) and (N,) arrays
+    limits : pair of (3,) arrays
+        See `LEAST`.
+    conflicts : (N, words of N) array
+    whole : (6,) array
+        See `N_FIXED`.
+    most : int
+    """
+    shape = M, N = len(weight[0]), len(weight[1])
+
+    def words(*shape: int) -> Words:
+        return np.zeros(shape, dtype=np.uint64)
+
+    def side(kind: int) -> Side:
+        L, own = shape[kind], n_words(shape[kind])
+        apart = conflicts if kind == COLUMN else words(L, own)
+        return Side(
+            allowed[kind], ones[kind], ones[kind].copy(), np.zeros_like(ones[kind]), apart,
+            weight[kind], limits[kind], words(most, own), np.zeros(most, dtype=np.int64),
+            words(L, n_words(most)), np.zeros(L, dtype=np.int64), words(most, own), words(3, own),
+        )  # fmt: skip
+
+    missed = sum(
+        int(weight[0][row]) * int(weight[1][members(ones[0][row])].sum()) for row in range(M)
+    )
+    n_ones = sum(len(members(ones[0][row])) for row in range(M))
+    n = np.zeros(7, dtype=np.int64)
+    n[N_MISSED] = missed
+    return Roles(
+        (side(ROW), side(COLUMN)), whole, np.zeros(shape, dtype=np.int16), n,
+        np.zeros((16 * (M + N) + 4096, 3), dtype=np.int64),
+        np.zeros((n_ones + 64, 2), dtype=np.int64),
+    )  # fmt: skip
