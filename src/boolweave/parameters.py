@@ -7,7 +7,9 @@ declarations. Neither NumPy nor scikit-learn is loaded here, so that the help of
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
+import types
 import typing
 from dataclasses import KW_ONLY, dataclass, field, fields
 from inspect import cleandoc
@@ -28,7 +30,13 @@ else:  # only the names, for those who read declarations and do not need the thi
     )
 
 # What docstrings call kinds of values that have other names in Python.
-IN_WORDS = {"ArrayLike": "array", "Path": "path", "Client": "distributed.Client"}
+IN_WORDS = {
+    "ArrayLike": "array", "Path": "path", "Client": "distributed.Client",
+    "Sequence": "sequence of float",
+}  # fmt: skip
+
+# What several estimators have, with different defaults.
+ABSENT = "How to treat the entries that a sparse matrix does not store."
 
 
 @dataclass(frozen=True)
@@ -127,20 +135,19 @@ def parameter(default: object, short: str, more: str = "", **facts: Any) -> Any:
 
 def parameters_of(estimator: type) -> dict[str, Parameter]:
     """The declared parameters of a class, those of its own declaration first."""
-    declarations = [base for base in estimator.__mro__ if base.__module__ == __name__]
-    hints: dict[str, Any] = {}
-    for base in declarations:
-        named = typing.get_type_hints(base)
-        hints |= {name: named[name] for name in base.__annotations__ if name not in ("_", *hints)}
-    declared = {each.name: each for each in fields(estimator)}
-    found = {}
-    for name, hint in hints.items():
-        parts = (hint,) if typing.get_origin(hint) is Literal else typing.get_args(hint) or (hint,)
-        words = tuple(word for part in parts for word in typing.get_args(part))
-        kinds = tuple(part for part in parts if not typing.get_args(part))
-        found[name] = Parameter(
-            name, declared[name].default, kinds, words, **declared[name].metadata
-        )
+    declared = {each.name: each for each in fields(estimator) if "short" in each.metadata}
+    found: dict[str, Parameter] = {}
+    for base in estimator.__mro__:
+        own = [name for name in vars(base).get("__annotations__", ()) if name in declared]
+        for name in own:
+            hint = eval(base.__annotations__[name], vars(sys.modules[base.__module__]))
+            is_union = typing.get_origin(hint) in (types.UnionType, typing.Union)
+            parts = typing.get_args(hint) if is_union else (hint,)
+            literal = [part for part in parts if typing.get_origin(part) is Literal]
+            words = tuple(word for part in literal for word in typing.get_args(part))
+            kinds = tuple(part for part in parts if part not in literal)
+            facts = declared[name].metadata
+            found.setdefault(name, Parameter(name, declared[name].default, kinds, words, **facts))
     return found
 
 
@@ -268,8 +275,7 @@ class FactorizationParameters(CommonParameters):
         "proportional to the number of ones; this needs the OR product and one channel for all "
         'entries. "auto" means "collective" for a sparse matrix of at least 50 million cells of '
         "which at most a tenth are ones.", only="posterior", option=("--zero-treatment",))
-    absent: Literal["zero", "missing"] = parameter(
-        "zero", "How to treat the entries that a sparse matrix does not store.", option=())
+    absent: Literal["zero", "missing"] = parameter("zero", ABSENT, option=())
     checkpoint: str | Path | Checkpoint | None = parameter(
         None,
         "A directory in which a long run saves its state, so that it can continue after a crash.",
@@ -315,7 +321,6 @@ class CompletionParameters(CommonParameters):
         "By default, it is the best of 0, 2 and 8, and of 16 if 8 are better than fewer; with or "
         "without the pattern of entries.",
         range="[0, 2^63)", option=("--directions", "--n-directions"), metavar="N")
-    absent: Literal["zero", "missing"] = parameter(
-        "missing", "How to treat the entries that a sparse matrix does not store.", option=())
+    absent: Literal["zero", "missing"] = parameter("missing", ABSENT, option=())
     client: Client | None = parameter(
         None, "A Dask client whose cluster runs trials and members.", option=())

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from boolweave.data.observations import Observations
+from boolweave.estimator.parameters import declared
 from boolweave.model.odds import sigmoid, without_nan
+from boolweave.parameters import ABSENT, parameter
 from boolweave.runtime.types import Integers
 
 Doubles: TypeAlias = NDArray[np.float64]
@@ -26,6 +28,8 @@ class Triplets(NamedTuple):
     values: NDArray[np.uint8]
 
 
+@declared
+@dataclass(eq=False, repr=False, kw_only=True)
 class Baseline(BaseEstimator):
     """The interface of every baseline; a method fills in `_fit` and `_score`.
 
@@ -37,13 +41,12 @@ class Baseline(BaseEstimator):
         Rows M and columns N of the matrix fitted.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "absent": [StrOptions({"zero", "missing"})],
-        "random_state": ["random_state"],
-    }
-    absent: Literal["zero", "missing"]
-    random_state: int | np.random.RandomState | None = None
-    n_components_: int
+    absent: Literal["zero", "missing"] = parameter("zero", ABSENT)
+    random_state: int | np.random.RandomState | None = parameter(
+        None, "Random seed of the choice of held-out entries, and of the first factors."
+    )
+
+    n_components_: int = field(init=False)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit to a partly observed Boolean matrix.

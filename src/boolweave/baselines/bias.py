@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, Real, StrOptions
 
 from boolweave.baselines.base import (
     Baseline,
@@ -20,8 +20,10 @@ from boolweave.baselines.base import (
     total_log_loss,
 )
 from boolweave.data.observations import Observations
+from boolweave.estimator.parameters import declared
 from boolweave.metrics import log_loss
 from boolweave.model.odds import log_odds, sigmoid
+from boolweave.parameters import parameter
 from boolweave.runtime.types import Integers
 
 
@@ -59,19 +61,12 @@ ROUGH_SOLUTION, MOST_PRODUCTS = 1e-2, 50
 LEAST_WEIGHT = 1e-12
 
 
+@declared
+@dataclass(eq=False, repr=False)
 class BiasModel(Baseline):
     """P(o = 1) = sigmoid(intercept + row logit + column logit), with quadratic regularization.
 
     Minimizes Σ log-loss + regularization · (Σ row logits² + Σ column logits²).
-
-    Parameters
-    ----------
-    regularization : float or "auto", default="auto"
-        "auto" chooses it by the log-loss of a tenth of the entries and refits to all entries.
-    absent : {"zero", "missing"}, default="zero"
-        How to treat the entries that a sparse matrix does not store.
-    random_state : int, RandomState or None
-        Random seed of the choice of held-out entries.
 
     Attributes
     ----------
@@ -89,21 +84,11 @@ class BiasModel(Baseline):
     array([1, 0], dtype=uint8)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **Baseline._parameter_constraints,
-        "regularization": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
-    }
-
-    def __init__(
-        self,
-        regularization: float | Literal["auto"] = "auto",
-        *,
-        absent: Literal["zero", "missing"] = "zero",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.regularization = regularization
-        self.absent = absent
-        self.random_state = random_state
+    regularization: float | Literal["auto"] = parameter(
+        "auto",
+        '"auto" chooses it by the log-loss of a tenth of the entries and refits to all entries.',
+        range="[0.0, inf)",
+    )
 
     def _fit(self, observations: Observations) -> None:
         strength = self.regularization

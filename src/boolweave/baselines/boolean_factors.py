@@ -7,21 +7,22 @@ cover ones and no zero (Belohlavek and Vychodil 2010).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
-from sklearn.utils._param_validation import Interval, Real, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from boolweave.baselines.base import Baseline, Triplets, entries_of, hold_out, share_of_ones
 from boolweave.data.observations import Observations
 from boolweave.engine.kernels.bits import pack, popcount
 from boolweave.engine.kernels.jit import njit
-from boolweave.estimator.parameters import AtLeast
+from boolweave.estimator.parameters import declared
 from boolweave.model.products import boolean_product, product_at
+from boolweave.parameters import parameter
 from boolweave.runtime.threads import cut
 from boolweave.runtime.types import Array, Integers
 
@@ -29,6 +30,8 @@ Bits: TypeAlias = NDArray[np.uint8]
 Matrix: TypeAlias = NDArray[np.float32] | scipy.sparse.csr_array
 
 Option = TypeVar("Option", float, str)
+
+CHOSEN = '"auto" chooses it by the accuracy on a tenth of the entries.'
 
 
 class BooleanFactors(TransformerMixin, Baseline):
@@ -163,27 +166,14 @@ def matrix_of(observations: Observations, entries: Array) -> Matrix:
 PAPER_THRESHOLDS = (0.10, 0.31, 0.52, 0.74, 0.95)
 
 
+@declared
+@dataclass(eq=False, repr=False)
 class Asso(BooleanFactors):
     """Asso: factors are chosen among sets of associated columns, one candidate for each column.
 
     Column j is associated with column i if the confidence P(j | i) reaches the threshold. Factors
     are chosen one by one: each is the candidate that, with the rows that gain from it, adds most to
     bonus × (ones covered) − penalty × (zeros covered).
-
-    Parameters
-    ----------
-    n_components : int or "auto", default="auto"
-        Number of factors K; there are fewer if more would gain nothing. "auto" chooses it by the
-        accuracy on a tenth of the entries.
-    threshold : float, sequence of float or "auto", default="auto"
-        τ in (0, 1]. If there are several, the best one on held-out entries is chosen; "auto" tries
-        the five of the paper, `PAPER_THRESHOLDS`.
-    bonus, penalty : float, default=1
-        Weights of a covered one and of a covered zero.
-    absent : {"zero", "missing"}, default="zero"
-        How to treat the entries that a sparse matrix does not store.
-    random_state : int, RandomState or None
-        Random seed of the choice of held-out entries.
 
     Attributes
     ----------
@@ -212,30 +202,22 @@ class Asso(BooleanFactors):
            [0, 1]], dtype=uint8)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **Baseline._parameter_constraints,
-        "n_components": [AtLeast(1), StrOptions({"auto"})],
-        "threshold": [Interval(Real, 0, 1, closed="right"), "array-like", StrOptions({"auto"})],
-        "bonus": [Interval(Real, 0, None, closed="neither")],
-        "penalty": [Interval(Real, 0, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_components: int | Literal["auto"] = "auto",
-        *,
-        threshold: float | Sequence[float] | Literal["auto"] = "auto",
-        bonus: float = 1.0,
-        penalty: float = 1.0,
-        absent: Literal["zero", "missing"] = "zero",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.threshold = threshold
-        self.bonus = bonus
-        self.penalty = penalty
-        self.absent = absent
-        self.random_state = random_state
+    n_components: int | Literal["auto"] = parameter(
+        "auto",
+        "Number of factors K; there are fewer if more would gain nothing.",
+        CHOSEN,
+        range="[1, 2^63)",
+    )
+    _: KW_ONLY
+    threshold: float | Sequence[float] | Literal["auto"] = parameter(
+        "auto",
+        "τ in (0, 1].",
+        'If there are several, the best one on held-out entries is chosen; "auto" tries the five '
+        "of the paper, `PAPER_THRESHOLDS`.",
+        range="(0.0, 1.0]",
+    )
+    bonus: float = parameter(1.0, "Weight of a covered one.", range="(0.0, inf)")
+    penalty: float = parameter(1.0, "Weight of a covered zero.", range="[0.0, inf)")
 
     def _fit(self, observations: Observations) -> None:
         thresholds: tuple[float, ...] = PAPER_THRESHOLDS
@@ -311,26 +293,14 @@ def _cover(gain: Matrix, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
 # ---------------------------------------------------------------- GreConD
 
 
+@declared
+@dataclass(eq=False, repr=False)
 class GreConD(BooleanFactors):
     """Greedy factors on demand: formal concepts, largest gain first.
 
     A factor is a set of columns and all rows that have ones in all of them. It is extended column
     by column as long as it covers more ones that no other factor covers yet. The product never
     covers a zero, and with enough factors it covers all ones.
-
-    Parameters
-    ----------
-    n_components : int or "auto", default="auto"
-        Number of factors K; there are fewer if all ones are covered. "auto" chooses it by the
-        accuracy on a tenth of the entries.
-    missing : {"auto", "zero", "one"}, default="auto"
-        How missing entries count while factors are extended. As ones, they let factors extend over
-        missing entries, but they are never counted as covered ones. "auto" chooses it by the
-        accuracy on a tenth of the entries.
-    absent : {"zero", "missing"}, default="zero"
-        How to treat the entries that a sparse matrix does not store.
-    random_state : int, RandomState or None
-        Random seed of the choice of held-out entries.
 
     Attributes
     ----------
@@ -353,24 +323,19 @@ class GreConD(BooleanFactors):
            [0, 1]], dtype=uint8)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **Baseline._parameter_constraints,
-        "n_components": [AtLeast(1), StrOptions({"auto"})],
-        "missing": [StrOptions({"auto", "zero", "one"})],
-    }
-
-    def __init__(
-        self,
-        n_components: int | Literal["auto"] = "auto",
-        *,
-        missing: Literal["auto", "zero", "one"] = "auto",
-        absent: Literal["zero", "missing"] = "zero",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.missing = missing
-        self.absent = absent
-        self.random_state = random_state
+    n_components: int | Literal["auto"] = parameter(
+        "auto",
+        "Number of factors K; there are fewer if all ones are covered.",
+        CHOSEN,
+        range="[1, 2^63)",
+    )
+    _: KW_ONLY
+    missing: Literal["auto", "zero", "one"] = parameter(
+        "auto",
+        "How missing entries count while factors are extended.",
+        "As ones, they let factors extend over missing entries, but they are never counted as "
+        f"covered ones. {CHOSEN}",
+    )
 
     def _fit(self, observations: Observations) -> None:
         ways = [self.missing]

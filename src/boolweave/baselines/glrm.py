@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils._param_validation import Interval, Real, StrOptions
 
 from boolweave.baselines.base import Baseline, Doubles, entries_of, hold_out, platt, share_of_ones
 from boolweave.data.observations import Observations
 from boolweave.data.splits import entry_positions
 from boolweave.engine.kernels.jit import njit
-from boolweave.estimator.parameters import AtLeast
+from boolweave.estimator.parameters import declared
 from boolweave.metrics import log_loss
 from boolweave.model.odds import log_odds, sigmoid
+from boolweave.parameters import parameter
 from boolweave.runtime.types import Integers
 
 QUADRATIC, LOGISTIC, HINGE, ORDINAL = 0, 1, 2, 3
@@ -227,6 +228,8 @@ LOSSES = {
 PAPER_REGULARIZATIONS = (0.01, 0.1, 1.0, 10.0)
 
 
+@declared
+@dataclass(eq=False, repr=False)
 class GLRM(Baseline):
     """Generalized low rank model with quadratic regularization, by proximal gradient.
 
@@ -234,26 +237,6 @@ class GLRM(Baseline):
 
         Σ over observed entries of loss(v_mn, o_mn) + regularization · (|U|² + |V|²),
         v_mn = intercept + a_m + b_n + u_m · v_n.
-
-    Parameters
-    ----------
-    n_components : int or "auto", default="auto"
-        Rank K. "auto" chooses it, with the regularization, by the log-loss of a tenth of the
-        entries.
-    loss : {"quadratic", "logistic", "hinge", "ordinal"}, default="logistic"
-        "ordinal" is the ordinal hinge, which can be fitted to ratings instead of bits.
-    regularization : float or "auto", default="auto"
-    offset : bool, default=True
-        Whether there are an intercept and regularized offsets a_m and b_n; the paper has none.
-    max_iter : int, default=200
-        Maximum number of iterations.
-    tol : float, default=1e-5
-        Convergence tolerance: the fit ends when an iteration lowers the objective by less than this
-        fraction.
-    absent : {"zero", "missing"}, default="zero"
-        How to treat the entries that a sparse matrix does not store.
-    random_state : int, RandomState or None
-        Random seed of the initial factors and of the choice of held-out entries.
 
     Attributes
     ----------
@@ -281,36 +264,31 @@ class GLRM(Baseline):
     array([0], dtype=uint8)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **Baseline._parameter_constraints,
-        "n_components": [AtLeast(1), StrOptions({"auto"})],
-        "loss": [StrOptions(set(LOSSES))],
-        "regularization": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
-        "offset": ["boolean"],
-        "max_iter": [AtLeast(1)],
-        "tol": [Interval(Real, 0, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_components: int | Literal["auto"] = "auto",
-        *,
-        loss: Loss = "logistic",
-        regularization: float | Literal["auto"] = "auto",
-        offset: bool = True,
-        max_iter: int = 200,
-        tol: float = 1e-5,
-        absent: Literal["zero", "missing"] = "zero",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.loss = loss
-        self.regularization = regularization
-        self.offset = offset
-        self.max_iter = max_iter
-        self.tol = tol
-        self.absent = absent
-        self.random_state = random_state
+    n_components: int | Literal["auto"] = parameter(
+        "auto",
+        "Rank K.",
+        '"auto" chooses it, with the regularization, by the log-loss of a tenth of the entries.',
+        range="[1, 2^63)",
+    )
+    _: KW_ONLY
+    loss: Loss = parameter(
+        "logistic",
+        '"ordinal" is the ordinal hinge, which can be fitted to ratings instead of bits.',
+    )
+    regularization: float | Literal["auto"] = parameter(
+        "auto", "Weight of the squares of the factors.", range="[0.0, inf)"
+    )
+    offset: bool = parameter(
+        True,
+        "Whether there are an intercept and regularized offsets a_m and b_n; the paper has none.",
+    )
+    max_iter: int = parameter(200, "Maximum number of iterations.", range="[1, 2^63)")
+    tol: float = parameter(
+        1e-5,
+        "Convergence tolerance: the fit ends when an iteration lowers the objective by less than "
+        "this fraction.",
+        range="[0.0, inf)",
+    )
 
     def fit(self, X: Any, y: Any = None, *, ratings: ArrayLike | None = None) -> Self:
         """Fit to a partly observed Boolean matrix, or to the ratings that its bits came from.

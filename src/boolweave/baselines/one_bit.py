@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal
 
 import numpy as np
 import scipy.sparse
-from sklearn.utils._param_validation import Interval, Real, StrOptions
 
 from boolweave.baselines.base import (
     Baseline,
@@ -19,9 +18,10 @@ from boolweave.baselines.base import (
 )
 from boolweave.baselines.glrm import scores_at
 from boolweave.data.observations import Observations
-from boolweave.estimator.parameters import AtLeast
+from boolweave.estimator.parameters import declared
 from boolweave.metrics import log_loss
 from boolweave.model.odds import log_odds, sigmoid
+from boolweave.parameters import parameter
 from boolweave.runtime.types import Integers
 
 # The paper reports the best of these.
@@ -32,6 +32,8 @@ SPARE = 5
 SUBSPACE_ITERATIONS = 2
 
 
+@declared
+@dataclass(eq=False, repr=False)
 class OneBitCompletion(Baseline):
     """Logistic likelihood under a bound on the nuclear norm of the log-odds.
 
@@ -41,24 +43,6 @@ class OneBitCompletion(Baseline):
 
     by accelerated projected gradient. Q is stored as factors; the projection computes the leading
     singular values of a low-rank plus a sparse matrix.
-
-    Parameters
-    ----------
-    beta : float or "auto", default="auto"
-        The size of typical log-odds. The paper reports the best of 0.1, 1 and 10; "auto" goes from
-        small to large, judged by the log-loss of a tenth of the entries.
-    rank : float, default=1
-        The rank in the bound, if the number of factors is known. It only scales beta.
-    offset : bool, default=True
-        Whether an intercept is added to Q, which the norm does not count; the paper has none.
-    max_iter : int, default=200
-        Maximum number of iterations for one beta.
-    tol : float, default=1e-5
-        Convergence tolerance: the fit ends when the loss falls by less than this fraction.
-    absent : {"zero", "missing"}, default="zero"
-        How to treat the entries that a sparse matrix does not store.
-    random_state : int, RandomState or None
-        Random seed of the choice of held-out entries and of the initial singular vectors.
 
     Attributes
     ----------
@@ -80,33 +64,30 @@ class OneBitCompletion(Baseline):
     array([0], dtype=uint8)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **Baseline._parameter_constraints,
-        "beta": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "rank": [Interval(Real, 0, None, closed="neither")],
-        "offset": ["boolean"],
-        "max_iter": [AtLeast(1)],
-        "tol": [Interval(Real, 0, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        beta: float | Literal["auto"] = "auto",
-        *,
-        rank: float = 1,
-        offset: bool = True,
-        max_iter: int = 200,
-        tol: float = 1e-5,
-        absent: Literal["zero", "missing"] = "zero",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.beta = beta
-        self.rank = rank
-        self.offset = offset
-        self.max_iter = max_iter
-        self.tol = tol
-        self.absent = absent
-        self.random_state = random_state
+    beta: float | Literal["auto"] = parameter(
+        "auto",
+        "The size of typical log-odds.",
+        'The paper reports the best of 0.1, 1 and 10; "auto" goes from small to large, judged by '
+        "the log-loss of a tenth of the entries.",
+        range="(0.0, inf)",
+    )
+    _: KW_ONLY
+    rank: float = parameter(
+        1,
+        "The rank in the bound, if the number of factors is known.",
+        "It only scales beta.",
+        range="(0.0, inf)",
+    )
+    offset: bool = parameter(
+        True,
+        "Whether an intercept is added to Q, which the norm does not count; the paper has none.",
+    )
+    max_iter: int = parameter(200, "Maximum number of iterations for one beta.", range="[1, 2^63)")
+    tol: float = parameter(
+        1e-5,
+        "Convergence tolerance: the fit ends when the loss falls by less than this fraction.",
+        range="[0.0, inf)",
+    )
 
     def _fit(self, observations: Observations) -> None:
         self.beta_ = self._choose(observations) if self.beta == "auto" else float(self.beta)

@@ -45,8 +45,8 @@ class AtLeast(Interval):  # type: ignore[misc]
 # What is checked of the kinds of values that are not numbers or words.
 OF_KINDS: dict[str, list[Any]] = {
     "bool": ["boolean"], "str": [str], "NoneType": [None], "Path": [os.PathLike], "Checkpoint": [],
-    "ArrayLike": ["array-like"], "Channel": [Channel], "RandomState": ["random_state"],
-    "Client": [HasMethods(["submit", "scatter", "cancel"])],
+    "ArrayLike": ["array-like"], "Sequence": ["array-like"], "Channel": [Channel],
+    "RandomState": ["random_state"], "Client": [HasMethods(["submit", "scatter", "cancel"])],
 }  # fmt: skip
 
 
