@@ -116,7 +116,7 @@ def test_a_block_of_more_entries_than_the_limit(tmp_path, monkeypatch):
         scale = problem.quantization.scale("max-sum")
         prior = Prior(problem.row_prior, K)
         iteration = integers.Iteration(
-            False, "max-sum", problem.quantization, 0.4, 0, scale, sums.columns, prior, None
+            None, "max-sum", problem.quantization, 0.4, 0, scale, sums.columns, prior, None
         )
         messages = integers.IntegerMessages([to_row], [to_column], sums)
         change, _, column_sum = integers.update(iteration, problem.blocks, messages, [0])

@@ -25,6 +25,15 @@ from typing import NamedTuple
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
+from boolweave.engine.kernels.rules import (
+    claims_of,
+    either,
+    likelihoods,
+    no_terms,
+    to_one_term,
+    with_term,
+)
+from boolweave.engine.kernels.vectors import LANES, like, maximum, pointer, read, write
 from boolweave.runtime.types import Array
 
 # Sum-product works with probabilities in 32-bit floats. Log-odds are first clipped to this: e^−40
@@ -35,7 +44,8 @@ LIMIT = np.float32(40.0)
 # makes no difference any more because of LIMIT.
 TINY = np.float32(1e-18)
 
-# Vector instructions process eight floats. Rows narrower than this are processed word by word.
+# Vector instructions process at least eight floats. Rows narrower than this, in max-sum those
+# narrower than a vector, are processed word by word.
 MIN_WIDTH = np.uint64(8)
 
 ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
@@ -145,74 +155,32 @@ def replace(variables, start, degree, width, cavity, message, belief):
 # ---------------------------------------------------------------- max-sum
 
 
-@njit(nogil=True, cache=True)
-def max_sum_xor(check, degree, width, scale, evidence, cavity, new, work):
-    """new_k = scale · sign(L) · Π_{j≠k} sign(−x_j) · min(|L|, min_{j≠k} |x_j|), x the cavities."""
-    first = check * width
-    smallest = work[0]
-    second = work[1]
-    sign = work[2]
-    one = np.float32(1)
-    zero = np.float32(0)
-    for w in range(width):
-        ratio = evidence[first + w]
-        smallest[w] = abs(ratio)
-        second[w] = abs(ratio)  # |L| counts for every k, so it is in both places
-        sign[w] = one if ratio > zero else -one
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _max_sum(xor, vector, w, check, degree, width, scale, evidence, cavity, new):
+    """`max_sum` for word w, or for 16 words from w on."""
+    ratio = read(vector, evidence, check * width + w)
+    zero = like(ratio, 0)
+    bound, is_one = maximum(ratio, zero - ratio), ratio > zero
+    terms = no_terms(xor, bound, is_one)
     for i in range(degree):
-        here = i * width
-        for w in range(width):
-            x = cavity[here + w]
-            # "+ zero": without it the store becomes conditional and the loop is not vectorized
-            second[w] = min(second[w], max(smallest[w], abs(x))) + zero
-        for w in range(width):
-            x = cavity[here + w]
-            smallest[w] = min(smallest[w], abs(x)) + zero
-            sign[w] = sign[w] * (-one if x > zero else one)
+        terms = with_term(xor, terms, read(vector, cavity, i * width + w), bound)
+    claims = claims_of(xor, terms, bound, is_one)
     for i in range(degree):
-        here = i * width
-        for w in range(width):
-            x = cavity[here + w]
-            others = second[w] if abs(x) == smallest[w] else smallest[w]
-            new[here + w] = scale * others * sign[w] * (-one if x > zero else one)
+        x = read(vector, cavity, i * width + w)
+        claim = to_one_term(xor, claims, x, bound)
+        write(vector, new, i * width + w, like(ratio, scale) * claim)
 
 
-@njit(nogil=True, cache=True)
-def max_sum_or(check, degree, width, scale, evidence, cavity, new, work):
-    """new_k = scale · min{ (−max_{j≠k} x_j)₊ , Σ_{j≠k} (x_j)₊ + L }, x the cavities.
-
-    If L > 0, the first term decides, capped by L; if L < 0, the second, capped by 0. So (x_j)₊ may
-    be clipped at |L|, which keeps "the sum without k" exact when beliefs are huge.
-    """
-    first = check * width
-    largest = work[0]
-    second = work[1]
-    total = work[2]
-    bound = work[3]
-    zero = np.float32(0)
-    for w in range(width):
-        bound[w] = abs(evidence[first + w])
-        total[w] = zero
-    for w in range(width):
-        largest[w] = -np.inf
-        second[w] = -np.inf
-    for i in range(degree):
-        here = i * width
+@njit(nogil=True, cache=True, error_model="numpy")
+def max_sum(xor, check, degree, width, scale, evidence, cavity, new):
+    """The messages of a check to its variables, from their cavities and its evidence."""
+    given, x, y = pointer(evidence), pointer(cavity), pointer(new)
+    if width < LANES:
         for w in range(width):
-            second[w] = max(second[w], min(largest[w], cavity[here + w])) + zero
-        for w in range(width):
-            x = cavity[here + w]
-            largest[w] = max(largest[w], x) + zero
-            total[w] += min(max(x, zero), bound[w])
-    for i in range(degree):
-        here = i * width
-        for w in range(width):
-            x = cavity[here + w]
-            others = second[w] if x == largest[w] else largest[w]
-            others_sum = total[w] - min(max(x, zero), bound[w])
-            if_one = min(max(-others, zero), bound[w])
-            if_zero = min(others_sum - bound[w], zero)
-            new[here + w] = scale * (if_one if evidence[first + w] > zero else if_zero)
+            _max_sum(xor, None, w, check, degree, width, scale, given, x, y)
+    else:
+        for w in range(ZERO, width, np.uint64(LANES)):
+            _max_sum(xor, True, w, check, degree, width, scale, given, x, y)
 
 
 # ---------------------------------------------------------------- sum-product
@@ -232,61 +200,11 @@ def _probabilities(first, n, log_odds, zero, one):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def sum_product_xor(check, degree, width, evidence, cavity, new, work, edges):
-    """new_k = 2 artanh( tanh(L/2) · Π_{j≠k} (−tanh(x_j/2)) ), x the cavities.
+def sum_product(xor, check, degree, width, evidence, cavity, new, work, edges):
+    """The messages of a check to its variables, from their cavities and its evidence.
 
-    In probabilities: the variables before k have an even or odd sum with probabilities a_k, b_k,
-    those after k likewise, and everything is a sum of products, without subtractions. The
-    probabilities E and O of an even and odd sum of both are combined with the evidence p(o|0),
-    p(o|1):
-
-        new_k = log (E·p(o|1) + O·p(o|0)) / (E·p(o|0) + O·p(o|1))
-    """
-    if_zero = work[0]
-    if_one = work[1]
-    even = work[2]
-    odd = work[3]
-    zero = edges[2]
-    one = edges[3]
-    a = edges[4]
-    b = edges[5]
-    last = (degree - ONE) * width
-    _probabilities(ZERO, degree * width, cavity, zero, one)
-    _probabilities(check * width, width, evidence, if_zero, if_one)
-    for w in range(width):
-        a[w] = np.float32(1)
-        b[w] = np.float32(0)
-        even[w] = np.float32(1)
-        odd[w] = np.float32(0)
-    for i in range(degree - ONE):
-        here = i * width
-        after = here + width
-        for w in range(width):
-            a[after + w] = a[here + w] * zero[here + w] + b[here + w] * one[here + w]
-        for w in range(width):
-            b[after + w] = a[here + w] * one[here + w] + b[here + w] * zero[here + w]
-    for i in range(degree):
-        here = last - i * width
-        for w in range(width):
-            E = a[here + w] * even[w] + b[here + w] * odd[w]
-            O = a[here + w] * odd[w] + b[here + w] * even[w]
-            new[here + w] = (E * if_one[w] + O * if_zero[w]) / (E * if_zero[w] + O * if_one[w])
-        for w in range(width):
-            before = even[w]
-            even[w] = before * zero[here + w] + odd[w] * one[here + w]
-            odd[w] = before * one[here + w] + odd[w] * zero[here + w]
-    for j in range(degree * width):
-        new[j] = log_of(new[j])
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def sum_product_or(check, degree, width, evidence, cavity, new, work, edges):
-    """new_k = S + L − log(1 + e^L (e^S − 1)), S = Σ_{j≠k} log(1 + e^x_j), x the cavities.
-
-    In probabilities: the variables before k are all zero with probability a_k, and b_k = 1 − a_k
-    is summed separately, so that it is accurate when it is tiny. With r and s for all but k:
-
-        new_k = log p(o|1) / (p(o|1)·s + p(o|0)·r)
+    In probabilities: the variables before k have the product 0 and 1 with probabilities a_k and
+    b_k, those after k likewise, and everything is a sum of products, without subtractions.
     """
     if_zero = work[0]
     if_one = work[1]
@@ -295,18 +213,25 @@ def sum_product_or(check, degree, width, evidence, cavity, new, work, edges):
     _probabilities(ZERO, degree * width, cavity, zero, one)
     _probabilities(check * width, width, evidence, if_zero, if_one)
     if width < MIN_WIDTH:
-        _scan_or_narrow(degree, width, if_zero, if_one, zero, one, edges[4], edges[5], new)
+        _scan_narrow(xor, degree, width, if_zero, if_one, zero, one, edges[4], edges[5], new)
     else:
-        _scan_or(
-            degree, width, if_zero, if_one, zero, one, edges[4], edges[5], work[2], work[3], new
-        )
+        _scan(
+            xor, degree, width, if_zero, if_one, zero, one, edges[4], edges[5], work[2], work[3],
+            new,
+        )  # fmt: skip
     for j in range(degree * width):
         new[j] = log_of(new[j])
 
 
+@njit(nogil=True, cache=True, forceinline=True)
+def _above_tiny(xor, p):
+    """P(all zero) of a pool, which is cut off at TINY; with XOR no probability becomes so small."""
+    return max(p, TINY) if xor is None else p
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
-def _scan_or(degree, width, if_zero, if_one, zero, one, a, b, none, some, new):
-    """Go over the edges of `sum_product_or` first to last and back, a row of words at a time."""
+def _scan(xor, degree, width, if_zero, if_one, zero, one, a, b, none, some, new):
+    """Go over the edges of `sum_product` first to last and back, a row of words at a time."""
     last = (degree - ONE) * width
     for w in range(width):
         a[w] = np.float32(1)
@@ -317,23 +242,26 @@ def _scan_or(degree, width, if_zero, if_one, zero, one, a, b, none, some, new):
         here = i * width
         after = here + width
         for w in range(width):
-            b[after + w] = b[here + w] + a[here + w] * one[here + w]
+            j = here + w
+            b[after + w] = either(xor, b[j], a[j], one[j], zero[j])[0]
         for w in range(width):
-            a[after + w] = max(a[here + w] * zero[here + w], TINY)
+            j = here + w
+            a[after + w] = _above_tiny(xor, either(xor, b[j], a[j], one[j], zero[j])[1])
     for i in range(degree):
         here = last - i * width
         for w in range(width):
-            r = a[here + w] * none[w]
-            s = b[here + w] + a[here + w] * some[w]
-            new[here + w] = if_one[w] / (if_one[w] * s + if_zero[w] * r)
+            s, r = either(xor, b[here + w], a[here + w], some[w], none[w])
+            told_one, told_zero = likelihoods(xor, if_one[w], if_zero[w], s, r)
+            new[here + w] = told_one / told_zero
         for w in range(width):
-            some[w] = some[w] + none[w] * one[here + w]
-            none[w] = max(none[w] * zero[here + w], TINY)
+            s, r = either(xor, some[w], none[w], one[here + w], zero[here + w])
+            some[w] = s
+            none[w] = _above_tiny(xor, r)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _scan_or_narrow(degree, width, if_zero, if_one, zero, one, a, b, new):
-    """The same as `_scan_or` for few words: word by word, with the running values in registers."""
+def _scan_narrow(xor, degree, width, if_zero, if_one, zero, one, a, b, new):
+    """The same as `_scan` for few words: word by word, with the running values in registers."""
     last = (degree - ONE) * width
     for w in range(width):
         none = np.float32(1)
@@ -342,19 +270,18 @@ def _scan_or_narrow(degree, width, if_zero, if_one, zero, one, a, b, new):
             j = i * width + w
             a[j] = none
             b[j] = some
-            some = some + none * one[j]
-            none = max(none * zero[j], TINY)
+            some, none = either(xor, some, none, one[j], zero[j])
+            none = _above_tiny(xor, none)
         none = np.float32(1)
         some = np.float32(0)
         for i in range(degree):
             j = last - i * width + w
-            r = a[j] * none
-            s = b[j] + a[j] * some
-            new[j] = if_one[w] * s + if_zero[w] * r
-            some = some + none * one[j]
-            none = max(none * zero[j], TINY)
-        for i in range(degree):
-            new[i * width + w] = if_one[w] / new[i * width + w]
+            s, r = either(xor, b[j], a[j], some, none)
+            b[j], new[j] = likelihoods(xor, if_one[w], if_zero[w], s, r)
+            some, none = either(xor, some, none, one[j], zero[j])
+            none = _above_tiny(xor, none)
+    for j in range(degree * width):
+        new[j] = b[j] / new[j]
 
 
 # ---------------------------------------------------------------- batches of words
@@ -431,13 +358,13 @@ def iterate(graph, update, width, batch, edges, work):
             continue
         gather(variables, start, degree, width, belief, message, cavity)
         if by_sum and xor:
-            sum_product_xor(c, degree, width, evidence, cavity, new, work, edges)
+            sum_product(True, c, degree, width, evidence, cavity, new, work, edges)
         elif by_sum:
-            sum_product_or(c, degree, width, evidence, cavity, new, work, edges)
+            sum_product(None, c, degree, width, evidence, cavity, new, work, edges)
         elif xor:
-            max_sum_xor(c, degree, width, scale, evidence, cavity, new, work)
+            max_sum(True, c, degree, width, scale, evidence, cavity, new)
         else:
-            max_sum_or(c, degree, width, scale, evidence, cavity, new, work)
+            max_sum(None, c, degree, width, scale, evidence, cavity, new)
         damp(start, degree, width, damping, new, message)
         if serial:
             replace(variables, start, degree, width, cavity, message, belief)
@@ -590,6 +517,7 @@ def run_words(graph, update, stopping, width, prior, evidence, found):
     wrong = np.ones(width, np.uint8)
     word_of = np.full(width, -1, np.int64)  # −1: the lane is idle
     age = np.zeros(width, np.int64)
+    least_width = MIN_WIDTH if update.sum_product else np.uint64(LANES)
     waiting = ZERO  # the next word to be admitted
     active = ZERO
     while waiting < n_words or active > ZERO:
@@ -614,7 +542,9 @@ def run_words(graph, update, stopping, width, prior, evidence, found):
                 found.n_iter[word] = age[w]
                 word_of[w] = -1
                 active -= ONE
-        while waiting == n_words and width > MIN_WIDTH and active > ZERO and active * TWO <= width:
+        while (
+            waiting == n_words and width > least_width and active > ZERO and active * TWO <= width
+        ):
             lanes = _busy_lanes(width, word_of)
             batch = Batch(
                 _packed(lanes, width, batch.prior),

@@ -33,6 +33,8 @@ from boolweave.engine.backend import (
     split_rows,
 )
 from boolweave.engine.kernels import max_sum, sum_product, variables
+from boolweave.engine.kernels.rules import xor_of
+from boolweave.engine.kernels.vectors import LANES
 from boolweave.model.model import Model, evidence_of
 from boolweave.model.odds import HARD_BELIEF
 from boolweave.runtime.threads import pool_of, run_all
@@ -72,7 +74,7 @@ class Block:
     @property
     def chunks(self) -> tuple[int, int]:
         """The layout of the entries: number of chunks, and entries in each."""
-        size = max(1, min(CHUNK, self.n_entries))
+        size = max(1, -(-min(CHUNK, self.n_entries) // LANES)) * LANES
         return -(-self.n_entries // size), size
 
 
@@ -234,7 +236,7 @@ class FloatBackend:
         if last is not None and np.array_equal(rows, last[1]) and np.array_equal(columns, last[2]):
             return last[3]
 
-        xor = True if problem.model.product == "xor" else None
+        xor = xor_of(problem.model.product)
 
         def explained(block: Block) -> float:
             return variables.explained_evidence(xor, block.for_kernels(), rows[block.rows], columns)
@@ -270,7 +272,7 @@ class FloatBackend:
             column_sum = np.zeros_like(columns)
             expected_ones = np.zeros(2)
             arguments = (
-                problem.model.product == "xor",
+                xor_of(problem.model.product),
                 block.for_kernels(),
                 self.dtype(damping),
                 max_sum.Sides(row_input[block.rows], column_input),

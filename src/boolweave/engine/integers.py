@@ -37,6 +37,7 @@ from boolweave.engine.backend import (
 from boolweave.engine.floats import FloatBackend, FloatMessages, FloatProblem
 from boolweave.engine.kernels import groups, integer_max_sum, integer_sum_product, variables
 from boolweave.engine.kernels.max_sum import Messages as KernelMessages
+from boolweave.engine.kernels.rules import Xor, xor_of
 from boolweave.engine.kernels.vectors import LANES
 from boolweave.engine.kernels.zeros import ones as ones_kernels
 from boolweave.engine.quantization import (
@@ -400,7 +401,7 @@ class IntegerBackend:
         sums = messages.sums
         if last is not None and last[:3] == (ref(problem), ref(messages), sums.n_changes):
             return last[3]
-        xor = True if problem.model.product == "xor" else None
+        xor = xor_of(problem.model.product)
 
         def covered(i: int) -> NDArray[np.int64]:
             block = problem.blocks[i]
@@ -582,7 +583,7 @@ def step(
             side.changed[:] = True
         sums.last_setting = setting
     iteration = Iteration(
-        problem.model.product == "xor", state.semiring, quantization, damping,
+        xor_of(problem.model.product), state.semiring, quantization, damping,
         int((sums.n_steps + 1) * GOLDEN % 1.0 * integer_max_sum.DAMPING_STEPS),
         quantization.scale(state.semiring), sums.columns,
         problem.quantised_row_prior, field, problem.per_entry, None if out is None else out.rows,
@@ -625,7 +626,7 @@ def step(
 class Iteration:
     """The data that all blocks share in an iteration."""
 
-    xor: bool
+    xor: Xor
     semiring: Literal["max-sum", "sum-product"]
     quantization: Quantization
     damping: float
@@ -662,7 +663,6 @@ def update(
         steps = integer_max_sum.damping_of(iteration.damping).steps
         by = integer_sum_product.Damping(steps, iteration.phase)
         more = integer_sum_product.scratch_for(n_factors)
-    xor = True if iteration.xor else None
     change, n_changed = 0.0, 0
 
     def arrays_of(i: int) -> tuple[Array, ...]:
@@ -684,11 +684,13 @@ def update(
             )
         elif max_sum:
             bounds = iteration.quantization.bounds
-            moved = integer_max_sum.max_sum(xor, *entries, *at_entries, bounds, damping, scratch)
+            moved = integer_max_sum.max_sum(
+                iteration.xor, *entries, *at_entries, bounds, damping, scratch
+            )
         else:
             own = None if iteration.per_entry is None else iteration.per_entry[i]
             moved = integer_sum_product.sum_product(
-                xor,
+                iteration.xor,
                 *entries,
                 *at_entries,
                 iteration.quantization.small,

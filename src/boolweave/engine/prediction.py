@@ -18,6 +18,7 @@ from boolweave.data.observations import ENTRIES_PER_CHUNK, Observations
 from boolweave.data.ones import SparseObservations
 from boolweave.engine.kernels import folding_in, max_sum, predicting, variables
 from boolweave.engine.kernels.groups import Block
+from boolweave.engine.kernels.rules import xor_of
 from boolweave.engine.zeros import tiles
 from boolweave.model.model import evidence_of
 from boolweave.model.odds import sigmoid, with_infinities
@@ -173,7 +174,7 @@ class FixedColumns:
         model = replace(model, channel=channel)
         indptr, columns, evidence, _ = evidence_of(piece, model, rows.start)
         prior = np.ascontiguousarray(all_priors[rows])
-        entries = model.product == "xor", max_sum.Entries(indptr, columns, evidence), prior
+        entries = xor_of(model.product), max_sum.Entries(indptr, columns, evidence), prior
         belief = np.empty_like(prior)
         folding_in.max_sum(*entries, self.bits, self.damping, belief)
         bits = (belief > 0).astype(np.uint8)
@@ -341,7 +342,7 @@ class ListedRows:
                     covered += predicting.count_likely(xor, indptr[start : stop + 1], *own, x, y)
                 else:
                     block = Block(None, start, indptr[start : stop + 1] - indptr[start], *own)
-                    covered += variables.count_covered(True if xor else None, block, x, y)
+                    covered += variables.count_covered(xor_of(product), block, x, y)
         ones = observations.n_ones
         of_value = np.array([observations.n_observed - ones, ones])
         return np.stack([of_value - covered, covered], axis=1)

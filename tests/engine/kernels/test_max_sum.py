@@ -16,6 +16,7 @@ from reference import boolean_product_by_definition, max_sum_reference
 from boolweave.engine import backend, floats
 from boolweave.engine.backend import InitialBeliefs
 from boolweave.engine.kernels import folding_in, max_sum
+from boolweave.engine.kernels.rules import xor_of
 
 # Distance allowed between kernel and twin, in units of the largest evidence. Sums of M or N
 # messages amplify a rounding error a little in each iteration.
@@ -228,7 +229,7 @@ def test_improve_rows_stops_where_no_flip_helps(product, small, seed):
     for block in problem.blocks:
         column_bits = np.ascontiguousarray(known.T)
         folding_in.improve_rows(
-            product == "xor", block.for_kernels(), a[block.rows], column_bits, bits[block.rows]
+            xor_of(product), block.for_kernels(), a[block.rows], column_bits, bits[block.rows]
         )
     assert (score(bits) >= score(start.astype(np.uint8)) - 1e-6).all()
     for k in range(K):

@@ -20,6 +20,7 @@ from boolweave.completion.kernels.drawing import (
     slope_at,
 )
 from boolweave.engine.kernels.jit import njit
+from boolweave.engine.kernels.rules import likelihood
 from boolweave.runtime.types import Floats
 
 # What an entry may say of a factor, and what is believed of one, in log-odds.
@@ -231,7 +232,7 @@ def _pass_messages(
             others = away[e] * behind[e]  # P(z = 0 | x = 0)
             none = others * (1.0 - chance[e])  # P(z = 0 | x = 1)
             ratio = here.ratio[e]
-            told[e] = (none + ratio * (1.0 - none)) / (others + ratio * (1.0 - others))
+            told[e] = likelihood(None, ratio, 1.0, none) / likelihood(None, ratio, 1.0, others)
         belief = factor_prior[layer, k]
         for first in range(0, n_entries, PER_LOGARITHM):
             product = 1.0

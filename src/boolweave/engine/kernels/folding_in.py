@@ -10,6 +10,14 @@ import numpy as np
 
 from boolweave.engine.kernels.jit import njit
 from boolweave.engine.kernels.max_sum import Entries
+from boolweave.engine.kernels.rules import (
+    Xor,
+    claims_of,
+    likelihood,
+    no_terms,
+    to_one_term,
+    with_term,
+)
 from boolweave.runtime.types import Floats, Integers
 
 # Maximum number of iterations for a row, and its convergence tolerance in log-odds.
@@ -32,17 +40,12 @@ LARGEST = 700.0
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def max_sum(
-    xor: bool, entries: Entries, row_prior: Floats, column_bits: Integers, damping: float,
+    xor: Xor, entries: Entries, row_prior: Floats, column_bits: Integers, damping: float,
     row_belief: Floats,
 ) -> None:  # fmt: skip
     """Compute beliefs (rows, K) by max-sum from neutral messages, with a known column factor.
 
-    An entry is connected to those x_k whose bit is 1 in its row of column_bits (N, K). With the
-    cavities m_l, the beliefs of x_l minus the entry's own messages, its new message to x_k is, over
-    the other connected l,
-
-        OR:  min(L, −max m_l) if no m_l is positive, else min(0, L + Σ max(0, m_l))
-        XOR: min(|L|, min |m_l|) with the sign of L, inverted once for each positive m_l
+    An entry is connected to those x_k whose bit is 1 in its row of column_bits (N, K).
     """
     indptr, columns, evidence = entries
     n_factors = row_prior.shape[1]
@@ -58,17 +61,20 @@ def max_sum(
             change = 0.0
             total[:] = row_prior[row]
             for j in range(n):
-                strength = evidence[first + j]
+                bound, is_one = abs(evidence[first + j]), evidence[first + j] > 0
+                terms = no_terms(xor, bound, is_one)
                 n_members = 0
                 for k in range(n_factors):
                     if column_bits[columns[first + j], k]:
                         member[n_members] = k
                         cavity[n_members] = belief[k] - message[j, k]
+                        terms = with_term(xor, terms, cavity[n_members], bound)
                         n_members += 1
-                _cavities_to_messages(xor, strength, n_members, cavity)
+                claims = claims_of(xor, terms, bound, is_one)
                 for i in range(n_members):
                     k = member[i]
-                    new = (1.0 - damping) * message[j, k] + damping * cavity[i]
+                    undamped = to_one_term(xor, claims, cavity[i], bound)
+                    new = (1.0 - damping) * message[j, k] + damping * undamped
                     change = max(change, abs(new - message[j, k]))
                     message[j, k] = new
                     total[k] += new
@@ -78,35 +84,8 @@ def max_sum(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _cavities_to_messages(xor: bool, strength: float, n: int, cavity: Floats) -> None:
-    """Replace the cavities of n variables by the messages to them; see `max_sum`."""
-    # The sum and the number of positive cavities; the two smallest |m_l| (XOR) or −m_l (OR).
-    positive, n_ones = 0.0, 0
-    least, second, at = np.inf, np.inf, -1
-    for i in range(n):
-        if cavity[i] > 0:
-            positive += cavity[i]
-            n_ones += 1
-        cost = abs(cavity[i]) if xor else -cavity[i]
-        if cost < least:
-            least, second, at = cost, least, i
-        elif cost < second:
-            second = cost
-    for i in range(n):
-        one = cavity[i] > 0
-        cost = second if i == at else least
-        if xor:
-            size = min(abs(strength), cost)
-            cavity[i] = -size if (strength < 0) != ((n_ones - one) % 2 == 1) else size
-        elif n_ones - one > 0:
-            cavity[i] = min(0.0, strength + positive - max(cavity[i], 0.0))
-        else:
-            cavity[i] = min(strength, cost)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
 def sum_product(
-    xor: bool, entries: Entries, row_prior: Floats, column_chance: Floats, damping: float,
+    xor: Xor, entries: Entries, row_prior: Floats, column_chance: Floats, damping: float,
     bits: Integers, row_belief: Floats,
 ) -> None:  # fmt: skip
     """Compute marginal log-odds (rows, K) by sum-product, starting from decoded bits (rows, K).
@@ -117,7 +96,7 @@ def sum_product(
     """
     indptr, columns, evidence = entries
     n_factors = row_prior.shape[1]
-    sign = 2.0 if xor else 1.0
+    sign = 1.0 if xor is None else 2.0
     term = np.empty(n_factors)
     after = np.empty(n_factors + 1)
     total = np.empty(n_factors)
@@ -148,8 +127,8 @@ def sum_product(
                 for k in range(n_factors):
                     rest = before * after[k + 1]
                     before *= term[k]
-                    if_zero = _likelihood(xor, like_one, like_zero, rest)
-                    if_one = _likelihood(xor, like_one, like_zero, rest * (1.0 - sign * y[k]))
+                    if_zero = likelihood(xor, like_one, like_zero, rest)
+                    if_one = likelihood(xor, like_one, like_zero, rest * (1.0 - sign * y[k]))
                     undamped = np.log(if_one / if_zero)
                     new = (1.0 - share) * message[j, k] + share * undamped
                     change = max(change, abs(new - message[j, k]))
@@ -160,16 +139,9 @@ def sum_product(
                 break
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _likelihood(xor: bool, like_one: float, like_zero: float, rest: float) -> float:
-    """p(o), given P(z = 0), or for XOR the mean of (−1)^z."""
-    zero = 0.5 * (1.0 + rest) if xor else rest
-    return like_one * (1.0 - zero) + like_zero * zero
-
-
 @njit(nogil=True, cache=True)
 def improve_rows(
-    xor: bool, entries: Entries, row_prior: Floats, column_bits: Integers, row_bits: Integers
+    xor: Xor, entries: Entries, row_prior: Floats, column_bits: Integers, row_bits: Integers
 ) -> None:
     """Flip single bits of each row, the best flip first, as long as the log-posterior rises.
 
@@ -191,7 +163,7 @@ def improve_rows(
                 for k in range(n_factors):
                     if column_bits[columns[first + j], k]:
                         then = terms[j] - 1 if row_bits[row, k] else terms[j] + 1
-                        if xor:
+                        if xor is not None:
                             gain[k] += evidence[first + j] * ((then & 1) - (terms[j] & 1))
                         else:
                             gain[k] += evidence[first + j] * (min(then, 1) - min(terms[j], 1))

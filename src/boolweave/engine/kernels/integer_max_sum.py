@@ -8,7 +8,7 @@ store it. With XOR, messages are between −|L| and |L|, and `XOR_OFFSET` is add
 Cavities make no difference beyond ±|L|, so that beliefs can be clipped to 16 bits.
 """
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,15 @@ from boolweave.engine.kernels.groups import (
 )
 from boolweave.engine.kernels.jit import njit
 from boolweave.engine.kernels.max_sum import Messages
+from boolweave.engine.kernels.rules import (
+    Xor,
+    claims_of,
+    no_terms,
+    to_one_term,
+    to_term,
+    to_variable,
+    with_term,
+)
 from boolweave.engine.kernels.vectors import (
     LANES,
     Vector,
@@ -41,7 +50,6 @@ from boolweave.engine.kernels.vectors import (
     largest,
     load,
     maximum,
-    minimum,
     pointer,
     splat,
     store,
@@ -63,10 +71,6 @@ LARGEST_MOVE = 255
 
 # Damping is a multiple of 1/128, so that 128 · 255 fits into 16 bits.
 DAMPING_STEPS = 128
-
-# Larger than any sum of (Γ̂)₊, and than any message minus a belief; sums with them fit into 16 bits.
-_COVERED = 16000
-_NEVER = 32000
 
 _i16 = np.int16
 
@@ -128,93 +132,37 @@ def _send(
     variable of the term. The messages begin at position `at`. Their changes are written to
     `changes`, beginning at position `i`.
     """
-    low = minimum(cavity, splat(_i16(0)))
-    gap = maximum(claim + low, low - cavity) - old
-    change = damped(gap, damping.steps, damping.up, damping.down)
+    change = damped(to_variable(claim, cavity) - old, damping.steps, damping.up, damping.down)
     store(messages, at, as_uint8(as_int16(load(messages, at)) + change))
     store(changes, i, change)
     return maximum(change, splat(_i16(0)) - change)
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _or_group(
-    n_factors: int, offset: Vector, bound: Vector, damping: Damping, first: int, messages: Messages,
-    scratch: Scratch,
+def _exchange(
+    xor: Xor, n_factors: int, is_one: Vector, bound: Vector, offset: Vector, damping: Damping,
+    first: int, messages: Messages, scratch: Scratch,
 ) -> Vector:  # fmt: skip
-    """Do the damped update of one group; `max_sum._exchange_or` has the formulas.
+    """Do the damped update of one group.
 
-    The vector `offset` is added to messages when they are stored (255 for a 0), and `bound` is |L|.
-    The messages begin at position `first`. Returns the sizes of the largest changes, a vector.
+    The vector `offset` is added to messages when they are stored, and `bound` is |L|. The messages
+    begin at position `first`. Returns the sizes of the largest changes, a vector.
     """
     x, y, to_row, to_column = scratch.x, scratch.y, messages.to_row, messages.to_column
-    zero = splat(_i16(0))
-    change = zero
-    best = splat(_i16(-_NEVER))
-    second = best
-    covered = zero
+    change, terms = splat(_i16(0)), no_terms(xor, bound, is_one)
     for k in range(n_factors):
         i = k * LANES
         a = load(x, i) - (as_int16(load(to_row, first + i)) - offset)
         b = load(y, i) - (as_int16(load(to_column, first + i)) - offset)
-        both = minimum(a + b, minimum(a, b))
-        second = maximum(second, minimum(best, both))
-        best = maximum(best, both)
-        covered = covered + minimum(maximum(both, zero), bound)
-    # Γ is the sum of two parts. For an entry observed as 1, the first part is (−max Γ̂)₊ over the
-    # other terms, and the second is 0. For an entry observed as 0, the first part is 0, and the
-    # second is Σ (Γ̂)₊ + L over the other terms, at most 0.
-    seen_as_zero = offset > zero
-    covered = where(seen_as_zero, covered - bound, splat(_i16(_COVERED)))
-    if_best = where(seen_as_zero, zero, minimum(maximum(zero - second, zero), bound))
-    if_not = where(seen_as_zero, zero, minimum(maximum(zero - best, zero), bound))
+        terms = with_term(xor, terms, to_term(a, b), bound)
+    claims = claims_of(xor, terms, bound, is_one)
     for k in range(n_factors):
         i = k * LANES
         old_row = as_int16(load(to_row, first + i)) - offset
         old_column = as_int16(load(to_column, first + i)) - offset
         a = load(x, i) - old_row
         b = load(y, i) - old_column
-        both = minimum(a + b, minimum(a, b))
-        claim = where(both == best, if_best, if_not) + minimum(
-            covered - minimum(maximum(both, zero), bound), zero
-        )
-        size = _send(claim, b, old_row, damping, to_row, first + i, x, i)
-        size = maximum(size, _send(claim, a, old_column, damping, to_column, first + i, y, i))
-        change = maximum(change, size)
-    return change
-
-
-@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _xor_group(
-    n_factors: int, sign: Vector, bound: Vector, damping: Damping, first: int, messages: Messages,
-    scratch: Scratch,
-) -> Vector:  # fmt: skip
-    """The same as `_or_group` for XOR; `sign` is +1 for an entry observed as 1, else −1."""
-    x, y, to_row, to_column = scratch.x, scratch.y, messages.to_row, messages.to_column
-    zero = splat(_i16(0))
-    change = zero
-    offset = splat(_i16(XOR_OFFSET))
-    smallest = splat(_i16(_NEVER))
-    second = smallest
-    parity = sign
-    for k in range(n_factors):
-        i = k * LANES
-        a = load(x, i) - (as_int16(load(to_row, first + i)) - offset)
-        b = load(y, i) - (as_int16(load(to_column, first + i)) - offset)
-        both = minimum(a + b, minimum(a, b))
-        size = maximum(both, zero - both)
-        second = minimum(second, maximum(smallest, size))
-        smallest = minimum(smallest, size)
-        parity = where(both > zero, zero - parity, parity)
-    for k in range(n_factors):
-        i = k * LANES
-        old_row = as_int16(load(to_row, first + i)) - offset
-        old_column = as_int16(load(to_column, first + i)) - offset
-        a = load(x, i) - old_row
-        b = load(y, i) - old_column
-        both = minimum(a + b, minimum(a, b))
-        size = maximum(both, zero - both)
-        others = minimum(where(size == smallest, second, smallest), bound)
-        claim = others * where(both > zero, zero - parity, parity)
+        claim = to_one_term(xor, claims, to_term(a, b), bound)
         size = _send(claim, b, old_row, damping, to_row, first + i, x, i)
         size = maximum(size, _send(claim, a, old_column, damping, to_column, first + i, y, i))
         change = maximum(change, size)
@@ -223,7 +171,7 @@ def _xor_group(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def max_sum(
-    xor: Literal[True] | None, block: Block, rows: Variables, columns: Variables,
+    xor: Xor, block: Block, rows: Variables, columns: Variables,
     messages: Messages, resting: Array, bounds: Integers, damping: Damping,
     scratch: tuple[Array, ...],
 ) -> float:  # fmt: skip
@@ -263,12 +211,10 @@ def max_sum(
             seen_as_one = code == splat(_i16(1))
             bound = where(code == zero, bound_of_zero, where(seen_as_one, bound_of_one, zero))
             at = g * n_factors * LANES
+            offset = splat(_i16(XOR_OFFSET))
             if xor is None:
                 offset = where(code == zero, splat(_i16(OR_STEPS)), zero)
-                change = _or_group(n_factors, offset, bound, by, at, sent, own)
-            else:
-                sign = where(seen_as_one, splat(_i16(1)), splat(_i16(-1)))
-                change = _xor_group(n_factors, sign, bound, by, at, sent, own)
+            change = _exchange(xor, n_factors, seen_as_one, bound, offset, by, at, sent, own)
             change_of_one = maximum(change_of_one, where(seen_as_one, change, zero))
             change_of_zero = maximum(change_of_zero, where(seen_as_one, zero, change))
             scatter_columns(entries, n_factors, of_columns, group, own)

@@ -6,7 +6,7 @@ float and a polynomial for the rest. The computation in between uses floats, 16 
 of the even entries of a group come before those of the odd ones (see `vectors.in_upper_halves`).
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from boolweave.engine.kernels.groups import (
 )
 from boolweave.engine.kernels.jit import njit
 from boolweave.engine.kernels.max_sum import Messages
+from boolweave.engine.kernels.rules import Xor
 from boolweave.engine.kernels.vectors import (
     LANES,
     Vector,
@@ -180,7 +181,7 @@ def _damped(gap: Vector, damping: Vector, spread: Vector) -> Vector:
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _read_chances(
-    xor: Literal[True] | None, n_factors: int, first: int, messages: Messages, scratch: Scratch,
+    xor: Xor, n_factors: int, first: int, messages: Messages, scratch: Scratch,
     chances: Chances,
 ) -> None:  # fmt: skip
     """Set row_one and column_one to P(x = 1) and P(y = 1) without the messages of the entry.
@@ -206,9 +207,7 @@ def _read_chances(
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _find_gains(
-    xor: Literal[True] | None, n_factors: int, base: Vector, lean: Vector, chances: Chances
-) -> Vector:
+def _find_gains(xor: Xor, n_factors: int, base: Vector, lean: Vector, chances: Chances) -> Vector:
     """Set others[k] = p(o | term k = 1) / p(o | term k = 0) − 1; return Π (1 − c) over all terms.
 
     With r = Π (1 − c) over the other terms, p(o | term = 0) = base − lean·r, where
@@ -320,7 +319,7 @@ def _add_row_changes(rows: Variables, row: int, row_changes: Integers) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def sum_product(
-    xor: Literal[True] | None, block: Block, rows: Variables, columns: Variables,
+    xor: Xor, block: Block, rows: Variables, columns: Variables,
     messages: Messages, resting: Array, likelihoods: Floats, damping: Damping,
     expected_ones: Array, scratch: tuple[Array, ...], chances: tuple[Array, ...],
     per_entry: PerEntry | None,

@@ -7,16 +7,36 @@ padding after the last entry of the block.
 
 One pass over a chunk is gather → exchange → scatter:
 
-    gather    cavities: beliefs minus stored messages
-    exchange  new messages from the cavities, damped into the stored ones
+    gather    beliefs of the rows and columns of the entries
+    exchange  new messages from the cavities (beliefs minus messages), damped into the stored ones
     scatter   the sums of the new messages, which are the next beliefs
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
+from boolweave.engine.kernels.rules import (
+    Terms,
+    Xor,
+    claims_of,
+    no_terms,
+    to_one_term,
+    to_term,
+    to_variable,
+    with_term,
+)
+from boolweave.engine.kernels.vectors import (
+    LANES,
+    Vector,
+    like,
+    load,
+    maximum,
+    pointer,
+    store,
+    where,
+)
 from boolweave.runtime.types import Array, Floats, Integers
 
 # A damped message that decays to zero would pass through the denormal floats, with which processors
@@ -44,10 +64,6 @@ class Sides(NamedTuple):
 
     rows: Floats  # (rows, K)
     columns: Floats  # (K, N)
-
-
-# Why "+ zero" is added to a maximum that replaces one of its arguments: without it, the compiler
-# stores only values that changed, and a loop with a conditional store is not vectorized.
 
 
 # ---------------------------------------------------------------- gather and scatter
@@ -80,14 +96,6 @@ def spread_columns(columns: Integers, n: int, belief: Floats, spread: Floats) ->
             spread[k, j] = belief[k, columns[j]]
 
 
-@njit(nogil=True, cache=True)
-def _subtract(n: int, message: Floats, belief: Floats) -> None:
-    """Subtract messages from beliefs (K, n), which thus become cavities."""
-    for k in range(belief.shape[0]):
-        for j in range(n):
-            belief[k, j] -= message[k, j]
-
-
 @njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})  # so that the sum is vectorized
 def scatter_rows(
     indptr: Integers, first_row: int, start: int, n: int, to_row: Floats, row_sum: Floats
@@ -118,155 +126,116 @@ def scatter_columns(columns: Integers, n: int, to_column: Floats, column_sum: Fl
 # ---------------------------------------------------------------- exchange
 
 
-@njit(nogil=True, cache=True)
-def _join(n: int, x: Floats, y: Floats, both: Floats) -> None:
-    """Compute Γ̂ of a term from its cavities: both = min(x + y, x, y)."""
-    for j in range(n):
-        both[j] = min(x[j] + y[j], min(x[j], y[j]))
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def send(
+    claim: Vector, cavity: Vector, messages: Floats, at: int, damping: Vector, change: Vector
+) -> tuple[Vector, Vector]:
+    """Update 16 messages ← (1 − λ)·message + λ·[(claim + cavity)₊ − (cavity)₊].
+
+    Returns the messages, and the larger of `change` and the sizes of their changes.
+    """
+    zero, old = like(claim, 0), load(messages, at)
+    # The maximum has no effect, but prevents a fused multiply-add, which rounds only once.
+    moved = maximum(damping * (to_variable(claim, cavity) - old), like(claim, -3e38))
+    value = old + moved
+    value = where(maximum(value, zero - value) > like(claim, NEGLIGIBLE), value, zero)
+    store(messages, at, value)
+    return value, maximum(change, maximum(moved, zero - moved))
 
 
-@njit(nogil=True, cache=True)
-def _send(
-    n: int, damping: Any, claim: Floats, cavity: Floats, message: Floats, new: Floats,
-    change: Floats,
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _exchange(
+    xor: Xor, n: int, n_factors: int, size: int, damping: float, beliefs: Sides, messages: Messages,
+    first: int, scratch: Floats,
 ) -> None:  # fmt: skip
-    """Update message ← (1 − λ)·message + λ·[(claim + cavity)₊ − (cavity)₊].
+    """Replace the messages of one chunk, which begin at `first`, by their damped update.
 
-    `claim` is Γ, the message of the likelihood to the term. change[j] becomes the larger of itself
-    and the absolute change of the message.
+    The pointers are those of beliefs (K, size) at each entry, of messages, and of `scratch`
+    (6, size): the evidence L, the largest change of each entry, and the states of entries, which
+    stay in the fastest cache while the memory of one factor after another is read in order.
     """
-    zero = message.dtype.type(0)
-    for j in range(n):
-        new[j] = max(claim[j] + min(cavity[j], zero), -max(cavity[j], zero))
-    for j in range(n):
-        moved = damping * (new[j] - message[j])
-        value = message[j] + moved
-        message[j] = value if abs(value) > NEGLIGIBLE else zero
-        change[j] = max(change[j], abs(moved)) + zero
+    a, b, c, d = 2 * size, 3 * size, 4 * size, 5 * size
+    by = like(load(scratch, 0), damping)
+    for j in range(0, n, LANES):
+        bound, is_one = _evidence(scratch, j)
+        _store_terms(scratch, a + j, b + j, c + j, no_terms(xor, bound, is_one))
+        store(scratch, size + j, like(bound, 0))
+    for k in range(n_factors):
+        for j in range(0, n, LANES):
+            i, (bound, _) = k * size + j, _evidence(scratch, j)
+            x = load(beliefs.rows, i) - load(messages.to_row, first + i)
+            y = load(beliefs.columns, i) - load(messages.to_column, first + i)
+            terms = load(scratch, a + j), load(scratch, b + j), load(scratch, c + j)
+            terms = with_term(xor, terms, to_term(x, y), bound)
+            _store_terms(scratch, a + j, b + j, c + j, terms)
+    for j in range(0, n, LANES):
+        bound, is_one = _evidence(scratch, j)
+        terms = load(scratch, a + j), load(scratch, b + j), load(scratch, c + j)
+        claims = claims_of(xor, terms, bound, is_one)
+        _store_terms(scratch, a + j, b + j, c + j, claims[:3])
+        store(scratch, d + j, claims[3])
+    for k in range(n_factors):
+        for j in range(0, n, LANES):
+            i, (bound, _) = k * size + j, _evidence(scratch, j)
+            x = load(beliefs.rows, i) - load(messages.to_row, first + i)
+            y = load(beliefs.columns, i) - load(messages.to_column, first + i)
+            firsts = load(scratch, a + j), load(scratch, b + j), load(scratch, c + j)
+            claims, change = (*firsts, load(scratch, d + j)), load(scratch, size + j)
+            claim = to_one_term(xor, claims, to_term(x, y), bound)
+            _, change = send(claim, y, messages.to_row, first + i, by, change)
+            _, change = send(claim, x, messages.to_column, first + i, by, change)
+            store(scratch, size + j, change)
 
 
-@njit(nogil=True, cache=True)
-def _exchange_or(
-    evidence: Floats, n: int, damping: Any, cavities: Messages, messages: Messages, scratch: Floats
-) -> None:
-    """Replace the messages of one chunk by their damped update.
-
-    The arrays are the evidence L (n,), the cavities Φ̂ and Ψ̂, the messages Φ and Ψ (K, n), and
-    scratch (8, n), whose first row is |L| and whose last row gets the change of each entry.
-
-        Γ̂_k = min(Φ̂ + Ψ̂, Φ̂, Ψ̂)
-        Γ_k = min{ (−max_{j≠k} Γ̂_j)₊ , Σ_{j≠k} (Γ̂_j)₊ + L }
-        Φ   = (Γ + Ψ̂)₊ − (Ψ̂)₊
-        Ψ   = (Γ + Φ̂)₊ − (Φ̂)₊
-
-    If L > 0, Γ is the first term (0 if some Γ̂_j is positive), but at most L; if L < 0, Γ is the
-    second term, but at most 0. Therefore (Γ̂_j)₊ can be clipped to |L|, so that the sum without k is
-    exact even if beliefs are huge. For the same reason, Φ is computed as
-    max(Γ + min(Ψ̂, 0), −max(Ψ̂, 0)). There are many short loops, so that each of them is vectorized.
-    """
-    from_row, from_column = cavities
-    bound, largest, second, total = scratch[0], scratch[1], scratch[2], scratch[3]
-    both, claim, new, change = scratch[4], scratch[5], scratch[6], scratch[7]
-    zero = evidence.dtype.type(0)
-    for j in range(n):
-        largest[j] = -np.inf
-        second[j] = -np.inf
-        total[j] = zero
-    for k in range(from_row.shape[0]):
-        _join(n, from_row[k], from_column[k], both)
-        for j in range(n):
-            second[j] = max(second[j], min(largest[j], both[j])) + zero
-        for j in range(n):
-            largest[j] = max(largest[j], both[j]) + zero
-            total[j] += min(max(both[j], zero), bound[j])
-    for k in range(from_row.shape[0]):
-        _join(n, from_row[k], from_column[k], both)
-        for j in range(n):
-            others = second[j] if both[j] == largest[j] else largest[j]
-            others_sum = total[j] - min(max(both[j], zero), bound[j])
-            if_one = min(max(-others, zero), bound[j])
-            if_zero = min(others_sum - bound[j], zero)
-            claim[j] = if_one if evidence[j] > zero else if_zero
-        _send(n, damping, claim, from_column[k], messages.to_row[k], new, change)
-        _send(n, damping, claim, from_row[k], messages.to_column[k], new, change)
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _evidence(scratch: Floats, j: int) -> tuple[Vector, Vector]:
+    """|L| of 16 entries, and whether L > 0."""
+    evidence = load(scratch, j)
+    zero = like(evidence, 0)
+    return maximum(evidence, zero - evidence), evidence > zero
 
 
-@njit(nogil=True, cache=True)
-def _exchange_xor(
-    evidence: Floats, n: int, damping: Any, cavities: Messages, messages: Messages, scratch: Floats
-) -> None:
-    """The same as `_exchange_or` for the XOR product.
-
-    Γ_k = sign(L) · Π_{j≠k} sign(−Γ̂_j) · min(|L|, min_{j≠k} |Γ̂_j|)
-    """
-    from_row, from_column = cavities
-    bound, smallest, second, sign = scratch[0], scratch[1], scratch[2], scratch[3]
-    both, claim, new, change = scratch[4], scratch[5], scratch[6], scratch[7]
-    zero = evidence.dtype.type(0)
-    one = evidence.dtype.type(1)
-    for j in range(n):
-        smallest[j] = np.inf
-        second[j] = np.inf
-        sign[j] = one if evidence[j] > zero else -one
-    for k in range(from_row.shape[0]):
-        _join(n, from_row[k], from_column[k], both)
-        for j in range(n):
-            size = abs(both[j])
-            second[j] = min(second[j], max(smallest[j], size)) + zero
-            smallest[j] = min(smallest[j], size) + zero
-        for j in range(n):
-            sign[j] = -sign[j] if both[j] > zero else sign[j] + zero
-    for k in range(from_row.shape[0]):
-        _join(n, from_row[k], from_column[k], both)
-        for j in range(n):
-            others = second[j] if abs(both[j]) == smallest[j] else smallest[j]
-            others_sign = -sign[j] if both[j] > zero else sign[j]
-            claim[j] = min(others, bound[j]) * others_sign
-        _send(n, damping, claim, from_column[k], messages.to_row[k], new, change)
-        _send(n, damping, claim, from_row[k], messages.to_column[k], new, change)
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _store_terms(scratch: Floats, a: int, b: int, c: int, terms: Terms) -> None:
+    store(scratch, a, terms[0])
+    store(scratch, b, terms[1])
+    store(scratch, c, terms[2])
 
 
 # ---------------------------------------------------------------- a block
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def max_sum(
-    xor: bool, entries: Entries, damping: Any, beliefs: Sides, messages: Messages, sums: Sides
+    xor: Xor, entries: Entries, damping: float, beliefs: Sides, messages: Messages, sums: Sides
 ) -> float:
     """Do one iteration of max-sum over one block of rows, with damping λ and beliefs Ξ and Υ.
 
-    Messages (chunks, K, chunk size) are updated, and added to `sums`. Returns the largest change of
-    a message relative to its bound |L|.
+    Messages (chunks, K, chunk size) are updated, and added to `sums`; the size of chunks is a
+    multiple of `LANES`. Returns the largest change of a message relative to its bound |L|.
     """
     indptr, columns, evidence = entries
     to_row, to_column = messages
     n_chunks, n_factors, size = to_row.shape
-    zero = to_row.dtype.type(0)
-    from_row = np.empty((n_factors, size), to_row.dtype)
-    from_column = np.empty((n_factors, size), to_row.dtype)
-    scratch = np.empty((8, size), to_row.dtype)
-    bound, change = scratch[0], scratch[7]
-    residual = zero
+    x = np.zeros((n_factors, size), to_row.dtype)
+    y = np.zeros((n_factors, size), to_row.dtype)
+    scratch = np.zeros((6, size), to_row.dtype)
+    at_entries = Sides(pointer(x.reshape(-1)), pointer(y.reshape(-1)))
+    flat = Messages(pointer(to_row.reshape(-1)), pointer(to_column.reshape(-1)))
+    residual = to_row.dtype.type(0)
     row = 0
     for c in range(n_chunks):
         start = c * size
         n = min(size, columns.shape[0] - start)
-        own = evidence[start:]
-        for j in range(n):
-            bound[j] = abs(own[j])
-            change[j] = zero
+        for j in range(size):  # after the last entry there is no evidence
+            scratch[0, j] = evidence[start + j] if j < n else 0
         first_row = row
-        row = spread_rows(indptr, first_row, start, n, beliefs.rows, from_row)
-        spread_columns(columns[start:], n, beliefs.columns, from_column)
-        _subtract(n, to_row[c], from_row)
-        _subtract(n, to_column[c], from_column)
-        cavities, updated = Messages(from_row, from_column), Messages(to_row[c], to_column[c])
-        if xor:
-            _exchange_xor(own, n, damping, cavities, updated, scratch)
-        else:
-            _exchange_or(own, n, damping, cavities, updated, scratch)
+        row = spread_rows(indptr, first_row, start, n, beliefs.rows, x)
+        spread_columns(columns[start:], n, beliefs.columns, y)
+        own = pointer(scratch.reshape(-1))
+        _exchange(xor, n, n_factors, size, damping, at_entries, flat, start * n_factors, own)
         for j in range(n):
-            residual = max(residual, change[j] / bound[j])
+            residual = max(residual, scratch[1, j] / abs(evidence[start + j]))
         scatter_rows(indptr, first_row, start, n, to_row[c], sums.rows)
         scatter_columns(columns[start:], n, to_column[c], sums.columns)
     return residual

@@ -22,6 +22,7 @@ from boolweave.engine.kernels.max_sum import (
     spread_columns,
     spread_rows,
 )
+from boolweave.engine.kernels.rules import Xor, either, likelihoods
 from boolweave.runtime.types import Floats, Integers
 
 # Ratios are clipped to e^±60, and beliefs to ±85 before they become odds, so that a certain belief
@@ -110,29 +111,20 @@ def _multiply(n: int, row_chances: Chances, column_chances: Chances, terms: Chan
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _chains(xor: bool, n: int, terms: Chances, after: Chances) -> None:
-    """Set after[k] to P(the product of the terms from k to the last is 1), and is 0: (K + 1, n).
-
-    All terms of the sums are positive, so that small probabilities keep their relative precision.
-    """
+def _chains(xor: Xor, n: int, terms: Chances, after: Chances) -> None:
+    """Set after[k] to P(the product of the terms from k to the last is 1), and is 0: (K + 1, n)."""
     c, q = terms
-    after_one, after_zero = after
+    one, zero = after
     n_factors = c.shape[0]
     for j in range(n):
-        after_one[n_factors, j] = np.float32(0)
-        after_zero[n_factors, j] = np.float32(1)
+        one[n_factors, j] = np.float32(0)
+        zero[n_factors, j] = np.float32(1)
     for i in range(n_factors):
         k = n_factors - 1 - i
-        if xor:
-            for j in range(n):
-                after_one[k, j] = q[k, j] * after_one[k + 1, j] + c[k, j] * after_zero[k + 1, j]
-            for j in range(n):
-                after_zero[k, j] = q[k, j] * after_zero[k + 1, j] + c[k, j] * after_one[k + 1, j]
-        else:
-            for j in range(n):
-                after_one[k, j] = after_one[k + 1, j] + c[k, j] * after_zero[k + 1, j]
-            for j in range(n):
-                after_zero[k, j] = q[k, j] * after_zero[k + 1, j]
+        for j in range(n):
+            one[k, j] = either(xor, one[k + 1, j], zero[k + 1, j], c[k, j], q[k, j])[0]
+        for j in range(n):
+            zero[k, j] = either(xor, one[k + 1, j], zero[k + 1, j], c[k, j], q[k, j])[1]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -161,61 +153,42 @@ def _damp_ratio(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _exchange(
-    xor: bool, n: int, damping: Any, likelihood: Chances, row_chances: Chances,
+    xor: Xor, n: int, damping: Any, likelihood: Chances, row_chances: Chances,
     column_chances: Chances, terms: Chances, after: Chances, messages: Messages, scratch: Floats,
 ) -> None:  # fmt: skip
     """Replace the messages of one chunk by their damped update.
 
     `likelihood` holds p(o|1) and p(o|0) up to a common factor, (n,). Afterwards, scratch[1] and
     scratch[2] hold P(z = 1) and P(z = 0) without the evidence of the entry, and scratch[5] the
-    change of each entry.
-
-        OR:  p(o | term k = 1) = p(o|1)
-             p(o | term k = 0) = p(o|1)·P(rest = 1) + p(o|0)·P(rest = 0)
-        XOR: p(o | term k = 1) = p(o|1)·P(rest = 0) + p(o|0)·P(rest = 1)
+    change of each entry. There are many short loops, so that each of them is vectorized.
     """
     like_one, like_zero = likelihood
     c, q = terms
     after_one, after_zero = after
-    gain, before_one, before_zero = scratch[0], scratch[1], scratch[2]
+    gain, one, zero = scratch[0], scratch[1], scratch[2]
     rest_one, rest_zero, change = scratch[3], scratch[4], scratch[5]
     for j in range(n):
-        before_one[j] = np.float32(0)
-        before_zero[j] = np.float32(1)
+        one[j] = np.float32(0)
+        zero[j] = np.float32(1)
         change[j] = np.float32(0)
     for k in range(c.shape[0]):
-        if xor:
-            for j in range(n):
-                rest_one[j] = (
-                    before_one[j] * after_zero[k + 1, j] + before_zero[j] * after_one[k + 1, j]
-                )
-            for j in range(n):
-                rest_zero[j] = (
-                    before_zero[j] * after_zero[k + 1, j] + before_one[j] * after_one[k + 1, j]
-                )
-            for j in range(n):
-                gain[j] = like_one[j] * rest_zero[j] + like_zero[j] * rest_one[j]
-            for j in range(n):
-                if_zero = like_one[j] * rest_one[j] + like_zero[j] * rest_zero[j]
-                gain[j] = min(gain[j] / max(if_zero, SMALLEST), GAIN_LIMIT) + np.float32(0)
-            for j in range(n):
-                rest_one[j] = q[k, j] * before_one[j] + c[k, j] * before_zero[j]
-            for j in range(n):
-                before_zero[j] = q[k, j] * before_zero[j] + c[k, j] * before_one[j]
-            for j in range(n):
-                before_one[j] = rest_one[j]
-        else:
-            for j in range(n):
-                rest_one[j] = before_one[j] + before_zero[j] * after_one[k + 1, j]
-            for j in range(n):
-                rest_zero[j] = before_zero[j] * after_zero[k + 1, j]
-            for j in range(n):
-                if_zero = like_one[j] * rest_one[j] + like_zero[j] * rest_zero[j]
-                gain[j] = min(like_one[j] / max(if_zero, SMALLEST), GAIN_LIMIT)
-            for j in range(n):
-                before_one[j] += c[k, j] * before_zero[j]
-            for j in range(n):
-                before_zero[j] *= q[k, j]
+        others_one, others_zero = after_one[k + 1], after_zero[k + 1]
+        for j in range(n):
+            rest_one[j] = either(xor, one[j], zero[j], others_one[j], others_zero[j])[0]
+        for j in range(n):
+            rest_zero[j] = either(xor, one[j], zero[j], others_one[j], others_zero[j])[1]
+        for j in range(n):
+            if_zero = likelihoods(xor, like_one[j], like_zero[j], rest_one[j], rest_zero[j])[1]
+            gain[j] = max(if_zero, SMALLEST)
+        for j in range(n):
+            if_one = likelihoods(xor, like_one[j], like_zero[j], rest_one[j], rest_zero[j])[0]
+            gain[j] = min(if_one / gain[j], GAIN_LIMIT) + np.float32(0)
+        for j in range(n):
+            rest_one[j] = either(xor, one[j], zero[j], c[k, j], q[k, j])[0]
+        for j in range(n):
+            zero[j] = either(xor, one[j], zero[j], c[k, j], q[k, j])[1]
+        for j in range(n):
+            one[j] = rest_one[j]
         _damp_ratio(n, damping, column_chances, k, gain, messages.to_row[k], rest_one, change)
         _damp_ratio(n, damping, row_chances, k, gain, messages.to_column[k], rest_one, change)
 
@@ -227,7 +200,7 @@ def _empty_chances(n_factors: int, size: int) -> Chances:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def sum_product(
-    xor: bool, entries: Entries, damping: Any, odds: Sides, messages: Messages, sums: Sides,
+    xor: Xor, entries: Entries, damping: Any, odds: Sides, messages: Messages, sums: Sides,
     expected_ones: Floats,
 ) -> np.float32:  # fmt: skip
     """Do one iteration of sum-product over one block of rows.

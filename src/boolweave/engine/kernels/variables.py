@@ -5,13 +5,14 @@ it is quantised to whole units and clipped to 16 bits; its sign is the decoded b
 are treated alike: n of them with K variables each, one after another.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from boolweave.engine.kernels.groups import Block, Variables, arrays_apart
 from boolweave.engine.kernels.jit import njit
 from boolweave.engine.kernels.max_sum import Entries
+from boolweave.engine.kernels.rules import Xor
 from boolweave.engine.kernels.vectors import (
     LANES,
     as_float32,
@@ -229,7 +230,7 @@ def prior_totals(words: Array, prior: Floats, hard: float) -> tuple[np.int64, np
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _is_one(
-    xor: Literal[True] | None,
+    xor: Xor,
     n_words: int,
     row_words: Any,
     row: int,
@@ -250,7 +251,7 @@ def _is_one(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def count_covered(
-    xor: Literal[True] | None, block: Block, row_words: Array, column_words: Array
+    xor: Xor, block: Block, row_words: Array, column_words: Array
 ) -> tuple[np.int64, np.int64]:
     """Count the entries, of those observed as 0 and as 1, at which the decoded product is 1.
 
@@ -274,9 +275,7 @@ def count_covered(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def explained_evidence(
-    xor: Literal[True] | None, entries: Entries, row_words: Array, column_words: Array
-) -> float:
+def explained_evidence(xor: Xor, entries: Entries, row_words: Array, column_words: Array) -> float:
     """Sum L over the entries at which the decoded product is 1; words as in `count_covered`."""
     n_rows, n_words = row_words.shape
     x, y = pointer(row_words.reshape(-1)), pointer(column_words.reshape(-1))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import numba
 import numpy as np
@@ -22,6 +22,7 @@ from numba.core import cgutils
 from numba.core.typing.templates import AbstractTemplate, Signature, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
+from boolweave.engine.kernels.jit import njit
 from boolweave.runtime.types import Array
 
 LANES = 16
@@ -57,7 +58,8 @@ class VectorType(types.Type):
 @register_model(VectorType)
 class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: VectorType) -> None:
-        bits = {types.float32: ir.FloatType(), types.boolean: ir.IntType(1)}
+        bits = {types.float32: ir.FloatType(), types.float64: ir.DoubleType()}
+        bits |= {types.boolean: ir.IntType(1)}
         scalar = bits.get(kind.dtype) or ir.IntType(kind.dtype.bitwidth)
         super().__init__(manager, kind, ir.VectorType(scalar, LANES))  # type: ignore[no-untyped-call]
 
@@ -69,8 +71,9 @@ def _llvm(context: Context, dtype: Kind) -> ir.VectorType:
 # ---------------------------------------------------------------- operators
 
 
-def _is_float(kind: VectorType) -> bool:
-    return kind.dtype is types.float32
+def _is_float(kind: Kind) -> bool:
+    """Whether numbers, or the numbers of a vector, are floats."""
+    return isinstance(getattr(kind, "dtype", kind), types.Float)
 
 
 def _infer(function: Any, mask: bool = False) -> None:
@@ -208,6 +211,21 @@ def store(typing: Context, data: Kind, index: Kind, value: Kind) -> Intrinsic:
     return types.void(data, index, value), generate
 
 
+@njit(forceinline=True)
+def read(vector: Literal[True] | None, data: Array, index: int) -> Vector:
+    """One number of a pointer, or 16 of them unless `vector` is None."""
+    return data[index] if vector is None else load(data, index)
+
+
+@njit(forceinline=True)
+def write(vector: Literal[True] | None, data: Array, index: int, value: Vector) -> None:
+    """Write one number, or 16 of them unless `vector` is None."""
+    if vector is None:
+        data[index] = value
+    else:
+        store(data, index, value)
+
+
 def _prefetching(to_write: int) -> Any:
     @compiled_or(lambda array, index: None)
     def function(typing: Context, data: Kind, index: Kind) -> Intrinsic:
@@ -250,6 +268,19 @@ def splat(typing: Context, scalar: Kind) -> Intrinsic:
         return splatted(builder, _llvm(context, scalar), args[0])
 
     return VectorType(scalar)(scalar), generate
+
+
+@compiled_or(lambda value, number: np.asarray(value).dtype.type(number))
+def like(typing: Context, value: Kind, number: Kind) -> Intrinsic:
+    """A number as one of the kind of another value; if that is a vector, 16 such numbers."""
+    is_vector = isinstance(value, VectorType)
+    target, given = (value.dtype if is_vector else value), types.unliteral(number)
+
+    def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
+        scalar = context.cast(builder, args[1], given, target)
+        return splatted(builder, _llvm(context, target), scalar) if is_vector else scalar
+
+    return value(value, given), generate
 
 
 def _call(builder: Builder, name: str, args: list[Value], result: Kind = None) -> Value:

@@ -221,7 +221,7 @@ class Listed:
         unused = max_sum.Sides(np.zeros_like(odds.rows), np.zeros_like(odds.columns))
         entries = self._entries(strength)
         residual = sum_product.sum_product(
-            False, entries, np.float32(damping), odds, messages, unused, np.zeros(2)
+            None, entries, np.float32(damping), odds, messages, unused, np.zeros(2)
         )
         self.add(sums)
         return float(residual), int(n_ones) / kernels.STEPS

@@ -7,6 +7,7 @@ import pytest
 from boolweave.data.ones import Cells
 from boolweave.engine.backend import Beliefs
 from boolweave.engine.kernels import max_sum
+from boolweave.engine.kernels.vectors import LANES
 from boolweave.engine.zeros import listed as of_zeros
 from boolweave.engine.zeros.listed import Listed, ListedSums
 from boolweave.runtime.threads import pool_of
@@ -38,7 +39,9 @@ def sums_of(listed, K, n_jobs=1):
 
 
 def by_lanes(messages, K):
-    return np.ascontiguousarray(messages[:, :K].T[None])
+    """Messages (cells, stride) as one chunk (1, K, size), where the size is a whole of vectors."""
+    padding = -len(messages) % LANES
+    return np.ascontiguousarray(np.pad(messages[:, :K].T, ((0, 0), (0, padding)))[None])
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -58,7 +61,7 @@ def test_same_bits_as_with_a_lane_for_each_entry(K, n_jobs, monkeypatch):
         np.testing.assert_array_equal(sums.rows, expected_sums.rows)
         np.testing.assert_array_equal(sums.columns, expected_sums.columns)
         unused = max_sum.Sides(*(np.zeros_like(side) for side in sides))
-        expected = max_sum.max_sum(False, entries, np.float32(0.4), sides, lanes, unused)
+        expected = max_sum.max_sum(None, entries, np.float32(0.4), sides, lanes, unused)
         assert change == expected > 0
         for messages, other in zip((found.to_row, found.to_column), lanes, strict=True):
             np.testing.assert_array_equal(by_lanes(messages, K), other)

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
-from boolweave.engine.kernels.max_sum import NEGLIGIBLE, Messages
+from boolweave.engine.kernels.max_sum import Messages, send
+from boolweave.engine.kernels.rules import positive_part, to_term, to_term_of_zero
 from boolweave.engine.kernels.vectors import (
     LANES,
-    Vector,
     load,
     lowest_bit,
     mask_bits,
@@ -23,7 +23,6 @@ from boolweave.engine.kernels.vectors import (
     pointer,
     splat,
     store,
-    where,
 )
 from boolweave.runtime.types import Floats, Integers
 
@@ -171,25 +170,6 @@ def start_max_sum(
             store(to_column, at + k, zero - minimum(maximum(a + of_column, zero), top))
 
 
-@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _send(
-    claim: Vector, cavity: Vector, messages: Any, at: int, damping: Vector, change: Vector
-) -> tuple[Vector, Vector]:
-    """Update 16 messages towards (claim + cavity)₊ − (cavity)₊, damped, as in `max_sum._send`.
-
-    Returns the messages, and the larger of `change` and the sizes of their changes.
-    """
-    zero, old = splat(_f32(0)), load(messages, at)
-    new = maximum(claim + minimum(cavity, zero), zero - maximum(cavity, zero))
-    # The maximum has no effect, but prevents a fused multiply-add, which rounds only once.
-    moved = maximum(damping * (new - old), splat(_f32(-3e38)))
-    value = old + moved
-    size = maximum(value, zero - value)
-    value = where(size > splat(_f32(NEGLIGIBLE)), value, zero)
-    store(messages, at, value)
-    return value, maximum(change, maximum(moved, zero - moved))
-
-
 @njit(nogil=True, cache=True, error_model="numpy")
 def max_sum(
     indptr: Integers, columns: Integers, begin: int, end: int, rows: Floats, others: Floats,
@@ -230,8 +210,7 @@ def max_sum(
                 belief = load(own, of_column + last) if k == last else load(y, of_y + k)
                 from_row = load(own, of_row + k) - load(to_row, at + k)
                 from_column = belief - load(to_column, at + k)
-                term = minimum(from_row + from_column, minimum(from_row, from_column))
-                term = minimum(maximum(term, zero), top)
+                term = positive_part(to_term(from_row, from_column), top)
                 store(own, a + k, from_row)
                 store(own, b + k, from_column)
                 store(own, both + k, term)
@@ -241,10 +220,10 @@ def max_sum(
                     above &= above - _u64(1)
             first = totals.numbers[columns[i]] * n_factors
             for k in range(0, stride, LANES):
-                claim = minimum((splat(total) - load(own, both + k)) - top, zero)
-                value, change = _send(claim, load(own, b + k), to_row, at + k, by, change)
+                claim = to_term_of_zero(splat(total), load(own, both + k), top)
+                value, change = send(claim, load(own, b + k), to_row, at + k, by, change)
                 store(own, sent + k, load(own, sent + k) + value)
-                _, change = _send(claim, load(own, a + k), to_column, at + k, by, change)
+                _, change = send(claim, load(own, a + k), to_column, at + k, by, change)
                 _add_to_column(to_column, at, 1, sums, first, k, k + LANES)
         for k in range(n_factors):
             totals.rows[m, k] = own[sent + k]

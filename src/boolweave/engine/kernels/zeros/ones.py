@@ -14,6 +14,14 @@ from boolweave.engine.kernels.groups import GROUPS, Block, Variables, arrays_apa
 from boolweave.engine.kernels.integer_max_sum import Damping, damped
 from boolweave.engine.kernels.jit import njit
 from boolweave.engine.kernels.max_sum import Messages
+from boolweave.engine.kernels.rules import (
+    claims_of,
+    no_terms,
+    to_term,
+    to_term_of_one,
+    to_variable,
+    with_term,
+)
 from boolweave.engine.kernels.vectors import (
     LANES,
     Vector,
@@ -79,14 +87,14 @@ class _Places(NamedTuple):
 def _moved(
     claim: Vector, cavity: Vector, messages: Any, at: int, damping: Damping, real: Any
 ) -> Vector:
-    """Update 16 messages towards (claim + cavity)₊ − (cavity)₊, damped; claim ≥ 0.
+    """Update 16 messages towards (claim + cavity)₊ − (cavity)₊, damped.
 
     `real`, unless it is None, is a mask of the lanes that are factors; the others stay as they are.
     Returns the changes.
     """
     zero = splat(_i16(0))
     old = as_int16(load(messages, at))
-    gap = maximum(claim + minimum(cavity, zero), zero) - old
+    gap = to_variable(claim, cavity) - old
     change = damped(gap, damping.steps, damping.up, damping.down)
     if real is not None:
         change = where(real, change, zero)
@@ -138,7 +146,8 @@ def max_sum_of_ones(
     x, a, b, both, moved = 0, size, 2 * size, 3 * size, 4 * size  # in `scratch`
     of_rows, of_columns = pointer(rows), pointer(columns)
     sent, own, full = pointer(messages), pointer(scratch), pointer(wide)
-    zero, never = splat(_i16(0)), splat(_i16(_NEVER))
+    zero, never, top = splat(_i16(0)), splat(_i16(_NEVER)), splat(_i16(bound))
+    is_one = zero == zero
     by = Damping(splat(_i16(damping.steps)), splat(_i16(damping.up)), damping.down)
     last = size - LANES  # the last vector may have fewer factors than lanes
     for k in range(LANES):
@@ -171,29 +180,24 @@ def max_sum_of_ones(
             for k in range(0, n_factors, _LINE):
                 prefetch(sent.to_row, at + _AHEAD * n_factors + k)
                 prefetch(sent.to_column, at + _AHEAD * n_factors + k)
-            best = splat(_i16(4 * _NEVER))
-            second = best
+            terms = no_terms(None, top, is_one)
             for k in range(0, size, LANES):
                 to_row = load(own, x + k) - as_int16(load(sent.to_row, at + k))
                 to_column = load(of_columns.beliefs, of_column + k) - as_int16(
                     load(sent.to_column, at + k)
                 )
-                term = minimum(to_row + to_column, minimum(to_row, to_column))
-                second = maximum(second, minimum(best, term))
-                best = maximum(best, term)
+                term = to_term(to_row, to_column)
+                terms = with_term(None, terms, term, top)
                 store(own, a + k, to_row)
                 store(own, b + k, to_column)
                 store(own, both + k, term)
-            first, next_to = two_largest(best, second)
-            # Γ = (−max Γ̂)₊ over the other terms, at most L.
-            if_best = splat(_i16(min(max(-next_to, 0), bound)))
-            if_not = splat(_i16(min(max(-first, 0), bound)))
-            top = splat(first)
+            first, second = two_largest(terms[0], terms[1])
+            claims = claims_of(None, (splat(first), splat(second), zero), top, is_one)
             places = _Places(a, b, moved, at, of_column)
             for k in range(0, last, LANES):
-                claim = where(load(own, both + k) == top, if_best, if_not)
+                claim = to_term_of_one(claims, load(own, both + k))
                 change = _send(k, claim, own, places, sent, of_columns, by, None, change)
-            claim = where(load(own, both + last) == top, if_best, if_not)
+            claim = to_term_of_one(claims, load(own, both + last))
             change = _send(last, claim, own, places, sent, of_columns, by, is_factor, change)
             full.counts[n] += 1
             if full.counts[n] == full.most:
