@@ -14,9 +14,20 @@ def shorten_searches(patch: pytest.MonkeyPatch) -> None:
 
 
 def shorten_chains(patch: pytest.MonkeyPatch) -> None:
-    """Chains of completions with few sweeps, and trials on few folds: enough for small tables."""
-    from boolweave.completion import chain, selection
+    """Chains of completions with few sweeps, and trials on few folds: enough for small tables.
 
+    The plain Boolean model has three factors if nobody asks for a number: looking for it takes
+    longer than all the rest.
+    """
+    from boolweave.completion import chain, fitting, selection
+
+    fit_plain = selection.fit_plain
+
+    def fit_three_factors(observations, n_components, *how, **more):
+        return fit_plain(observations, n_components or 3, *how, **more)
+
+    for module in (selection, fitting):
+        patch.setattr(module, "fit_plain", fit_three_factors)
     patch.setattr(chain, "FROM_RANDOM", 15)
     patch.setattr(chain, "TRIAL_AVERAGES", 1)
     patch.setattr(chain, "MOST_AVERAGES", 3)

@@ -186,7 +186,7 @@ def test_a_fit_uses_the_pattern_where_it_helps(fitted, monkeypatch):
 
 def test_a_pattern_that_says_nothing_is_not_used():
     seen = Observations.from_dense(grouped(liked=(0.5, 0.5)))
-    model = BooleanCompletion(n_layers=0, n_members=2, random_state=0).fit(seen)
+    model = BooleanCompletion(n_layers=0, n_directions=0, n_members=2, random_state=0).fit(seen)
     assert any("pattern" in line["model"] for line in model.selection_)
     assert model.ensemble_.pattern is None
 
