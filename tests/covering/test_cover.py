@@ -420,13 +420,16 @@ def test_an_error_in_the_thread_is_raised(monkeypatch):
 @pytest.mark.parametrize(("how", "step"), [
     ({}, r"\d+ factors so far, round"), ({"max_rows": 3}, r"\d+ factors so far, round"),
     ({"coverage": 0.9}, r"\d+ factors so far, trying \d+"),
+    ({}, r"5 factors with \d+ assignments so far, at least 5 factors are needed"),
+    ({"objective": "assignments"}, r"\d+ factors and assignments so far, at least \d+ are needed"),
+    ({"min_rows": 7}, "covering ones within the rules"),
     ({"false_ones": 3}, r"\d+ factors so far, allowing false ones"),
 ])  # fmt: skip
 def test_progress(monkeypatch, how, step):
     said = []
     monkeypatch.setattr(exact, "MOST_LISTED", 0)
     matrix, run = Matrix.of_data(1 - np.eye(7)), Run()
-    run.progress.say = said.append
+    run.progress.say = lambda text, share=None: said.append(text)
     find_cover(matrix, Requirements.of(matrix, **how), 0, run)
     assert said[0] == "reducing 42 ones"
     assert any(re.match(step, line) for line in said)

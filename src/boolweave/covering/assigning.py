@@ -14,10 +14,11 @@ import numpy as np
 from scipy import sparse
 
 from boolweave.covering.kernels.assigning import (
+    MOST_MISSED,
     N_FACTORS,
-    N_LINES,
     N_MISSED,
     N_WORK,
+    PRICE,
     Roles,
     add_factor,
     anneal,
@@ -28,7 +29,7 @@ from boolweave.covering.kernels.assigning import (
     remember,
 )
 from boolweave.covering.kernels.bounds import nothing_chosen, take
-from boolweave.covering.matrix import NO_LIMITS, Matrix, Merged, Requirements
+from boolweave.covering.matrix import NO_LIMITS, Matrix, Merged, Objective, Requirements
 from boolweave.covering.parts import Part
 from boolweave.covering.result import differences_of
 from boolweave.engine.kernels.bits import Words, n_words, pack, random_words, sizes_of
@@ -54,9 +55,11 @@ FEW_CELLS = 1 << 16
 
 
 def with_fewer_assignments(
-    matrix: Matrix, required: Requirements, X: Bits, Y: Bits, seed: int, run: Run
+    matrix: Matrix, required: Requirements, X: Bits, Y: Bits, bound: int, seed: int, run: Run
 ) -> tuple[Bits, Bits]:
     """Rearrange a cover X (M, K), Y (K, N) so that it keeps to all rules with few assignments.
+
+    With ``objective="assignments"``, the search ends if the cost is `bound`, a lower bound of it.
 
     If only the number of factors counts and there are no rules, the ones that the given cover
     misses and the zeros that it covers may stay as they are; no other exceptions are made.
@@ -66,7 +69,14 @@ def with_fewer_assignments(
         target = _product_as_target(matrix, X, Y)
         goal = replace(required, most_missed=0, most_false=0)
     merged = _merged(target, goal)
-    if merged.shape[0] * merged.shape[1] > MOST_CELLS or not min(merged.shape):
+    n_cells = merged.shape[0] * merged.shape[1]
+    if n_cells > MOST_CELLS and required.has_rules:
+        raise ValueError(
+            "min_rows, min_columns, max_roles_per_row and conflicts need a matrix with at most "
+            f"{MOST_CELLS:,} entries after equal rows and columns are merged, but got "
+            f"{n_cells:,}; leave them out, or divide the matrix"
+        )
+    if not 0 < n_cells <= MOST_CELLS:
         return X, Y
     random = random_words(np.random.default_rng(seed))
     first_columns = np.unique(merged.column_of[merged.column_of >= 0], return_index=True)[1]
@@ -78,7 +88,7 @@ def with_fewer_assignments(
         missed = int(roles.n[N_MISSED])
         cover_left(roles, random)
     prune_all(roles, random)
-    _improve(roles, random, goal.objective, run)
+    _improve(roles, random, goal.objective, bound, run)
     rows, columns = (side.best for side in roles.sides)
     again = _room_for(merged, goal, len(Y))
     _load(again, rows, columns)
@@ -163,7 +173,7 @@ def _load(roles: Roles, rows: Words, columns: Words) -> None:
             add_factor(roles, t, rows[t], fixed if is_fixed else columns[t])
 
 
-def _improve(roles: Roles, random: Words, objective: str, run: Run) -> None:
+def _improve(roles: Roles, random: Words, objective: Objective, bound: int, run: Run) -> None:
     """Anneal the factors; the best ones are kept in `roles`."""
     remember(roles)
     best, stop = int(cost_of(roles)), run.stop
@@ -171,18 +181,29 @@ def _improve(roles: Roles, random: Words, objective: str, run: Run) -> None:
     most_steps = FIRST_STEPS + STEPS_PER_ONE[objective] * n_ones
     seconds, first_work = run.left(), int(roles.n[N_WORK])
     n_steps, done = 0, 0.0
+    is_short = roles.n[N_MISSED] > roles.whole[MOST_MISSED]
     hot, cold = TEMPERATURES
-    while done < 1 and not stop[0]:
+    least = bound if objective == "assignments" else 0
+    while done < 1 and best > least and not stop[0]:
         temperature = hot * (cold / hot) ** done
         best = int(anneal(roles, random, STEPS_AT_ONCE, temperature, best, stop))
         n_steps += STEPS_AT_ONCE
-        n_factors, n_lines = int(roles.n[N_FACTORS]), int(roles.n[N_LINES])
-        many = f"{counted(n_factors, 'factor')} with {counted(n_lines, 'assignment')}"
-        run.progress.say(f"{many} now", min(done, 1.0))
+        words = "covering ones within the rules" if is_short else _in_words(roles, best, bound)
+        run.progress.say(words, min(done, 1.0))
         left = run.left()
         time_done = 0.0 if not seconds or left is None else 1 - left / seconds
         work_done = (int(roles.n[N_WORK]) - first_work) / MOST_WORK[objective]
         done = max(n_steps / most_steps, work_done, time_done)
+
+
+def _in_words(roles: Roles, best: int, bound: int) -> str:
+    """The lowest cost so far, and the lower bound."""
+    price = int(roles.whole[PRICE])
+    if price == 1:
+        return f"{best:,} factors and assignments so far, at least {bound:,} are needed"
+    n_factors, n_lines = divmod(best, price)
+    words = f"{counted(n_factors, 'factor')} with {counted(n_lines, 'assignment')} so far"
+    return f"{words}, at least {counted(bound, 'factor is', 'factors are')} needed"
 
 
 def least_assignments(matrix: Matrix) -> int:

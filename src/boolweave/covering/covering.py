@@ -59,18 +59,18 @@ def find_cover(
         )
         X, Y = found.X, found.Y
     X, Y = np.concatenate([fixed_rows, X], axis=1), np.concatenate([fixed, Y])
-    if not required.closed and len(Y):
-        first = X, Y
-        X, Y = run.call(lambda: with_fewer_assignments(matrix, required, *first, seed, run))
     bound = F
     if exactly:  # one more factor for each missed one would cover all ones
         bound += max(tiles.bound - goal.most_missed, 0)
-    order, gained = _order(matrix, X, Y, F)
     bound = max(bound, int(matrix.n_ones > required.most_missed))
     if required.objective == "assignments":
         bound = 3 * (bound - F) + F + int(fixed.sum())  # a new factor has a row and a column
         if exactly and not goal.most_missed and matrix.n_ones:
             bound = max(bound, least_assignments(matrix))
+    if not required.closed and len(Y):
+        first = X, Y
+        X, Y = run.call(lambda: with_fewer_assignments(matrix, required, *first, bound, seed, run))
+    order, gained = _order(matrix, X, Y, F)
     ending = Ending.OUT_OF_TIME if run.passed else Ending.CONVERGED
     ending = Ending.INTERRUPTED if run.interrupted else ending
     X, Y = X[:, order], Y[order]
