@@ -49,6 +49,7 @@ _NO_ANSWER_WORDS = re.compile(
     r"|(i )?(do not|don't|dont) know\.?|not (applicable|asked|answered|available|stated)\b.*"
     r"|dk(/na)?|n\.? ?/? ?a\.?|.*\(n/?a\)|k\. ?a\.?"
     r"|keine angaben?|wei(ß|ss) (ich )?nicht|skipped|unknown|missing|[-–—.]+|#n/a|ns/nr"
+    r"|#(null|value|ref|div/0|name|num)[!?]"
 )
 # A code is clearly separate from the answers: this many times as large as the largest of them.
 _APART = 1.5

@@ -45,7 +45,7 @@ from boolweave.encoding.features import (
 )
 from boolweave.encoding.plan import LEFT_OUT, ColumnPlan
 from boolweave.encoding.scales import in_order
-from boolweave.encoding.tables import DECIMAL_COMMA, as_dates, as_numbers, counts_up
+from boolweave.encoding.tables import AROUND, DECIMAL_COMMA, as_dates, as_numbers, counts_up
 
 if TYPE_CHECKING:
     import polars as pl
@@ -90,6 +90,9 @@ LONGEST_SCALE = 11
 
 # A vote: for, against, and neither.
 FOR, AGAINST, NEITHER = 1, -1, 0
+
+# A column of numbers may have so few cells that are none, of so few kinds; they are missing.
+MOST_ODD, MOST_ODD_CELLS = 0.05, 12
 
 # Numbers are rounded to fewer digits, before or after the decimal point, than this power of ten.
 MOST_DIGITS = 300
@@ -173,7 +176,12 @@ def no_answers(column: pl.Series, rule: Rule, words: CellWords) -> tuple[str, ..
             if words.code(cell) == WRONG and is_no_answer(cell)
         ]
     left = known.filter(~known.is_in(cells)) if cells else known
-    if rule.kind == "auto" and (numbers := as_numbers(left)) is not None:
+    if rule.kind != "auto":
+        return () if len(cells) == len(known) else tuple(map(level_text, cells))
+    if left.dtype == pl.String and as_numbers(left) is None:
+        odd = _odd_cells(column.filter(column.is_in(left.to_list()).fill_null(False)), words)
+        cells, left = [*cells, *odd], left.filter(~left.is_in(odd)) if odd else left
+    if (numbers := as_numbers(left)) is not None:
         codes = no_answer_codes(numbers.to_list()) if len(left) > 2 else []
         cells += [
             cell
@@ -181,6 +189,23 @@ def no_answers(column: pl.Series, rule: Rule, words: CellWords) -> tuple[str, ..
             if number in codes and words.code(cell) == WRONG
         ]
     return () if len(cells) == len(known) else tuple(level_text(cell) for cell in cells)
+
+
+def _odd_cells(texts: pl.Series, words: CellWords) -> list[str]:
+    """The few cells of another kind: a negative code among words, or words among numbers."""
+    import polars as pl
+
+    plain = texts.str.replace_all(AROUND, "").str.replace_all(",", "", literal=True)
+    numbers = plain.cast(pl.Float64, strict=False)
+    negative = texts.filter((numbers < 0).fill_null(False)).unique()
+    if len(negative) == 1 and numbers.null_count() == len(texts) - (numbers < 0).sum():
+        code = float(numbers.drop_nulls()[0])
+        is_code = code in no_answer_codes([code, 1.0, 2.0])
+        return negative.to_list() if is_code else []
+    odd = sorted(texts.filter(numbers.is_null()).unique().to_list())
+    few = 0 < numbers.null_count() <= MOST_ODD * len(texts) and len(odd) <= MOST_ODD_CELLS
+    several = numbers.drop_nulls().n_unique() >= ENOUGH_NUMBERS
+    return odd if few and several and all(words.code(cell) == WRONG for cell in odd) else []
 
 
 def without_cells(column: pl.Series, cells: Sequence[str]) -> pl.Series:
@@ -314,6 +339,8 @@ def _category(column: pl.Series, settings: Settings, *, asked: bool) -> Feature:
         if len(counts) == 1:
             return Dropped(name, f"always {next(iter(counts))!r}", "constant")
     kept, pooled = _kept(counts, settings, n_known)
+    if not kept and not asked:
+        return Dropped(name, f"{len(counts)} different values, none of which is frequent", "text")
     cell_of = dict(zip(texts.to_list(), column.drop_nulls().to_list(), strict=True))
     levels = sorted(kept, key=lambda level: _order(cell_of[level]))
     return Category(name, tuple(whole(cell_of[level]) for level in levels), pooled)

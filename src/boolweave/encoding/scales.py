@@ -14,6 +14,7 @@ _UNITS = {"minute": 1 / 60, "hour": 1.0, "day": 24.0, "week": 168.0, "month": 73
 _NUMBER = re.compile(r"[$€£]?\s?(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(\s?k\b)?")
 _BELOW = re.compile(r"^\s*<|\b(less|fewer|under|below|younger|lower|up to)\b")
 _ABOVE = re.compile(r"^\s*>|\+|\b(more|over|above|older|higher|and up|after|at least)\b")
+_FEET = re.compile(r"(\d)\s?(?:'|\u2032|ft\b\.?|feet)\s?(\d{1,2})?")
 _RANGE = re.compile(r"\d\s*k?\s*(-|–|—|to|and)\s*[$€£]?\s*\d")
 
 # Degrees from none to most; the first that fits counts.
@@ -37,7 +38,7 @@ _OPPOSITES = tuple(
         ("satisf", "dissatisf"), ("support", "oppose"), ("like", "dislike"),
         ("approve", "disapprove"), ("comfortabl", "uncomfortabl"), ("important", "unimportant"),
         ("better", "worse"), ("positive", "negative"), ("good", "bad"), ("happy", "unhappy"),
-        ("more", "less"),
+        ("more", "less"), ("easy", "difficult"), ("easy", "hard"),
     )
 )  # fmt: skip
 _NEUTRAL = re.compile(r"\b(neither|neutral|about the same|no change|undecided)\b")
@@ -53,6 +54,7 @@ _LADDERS = tuple(
          r"^very good$", r"^(excellent|outstanding)$"),
         (r"^very (low|small)$", r"^(low|small)$", r"^(medium|moderate|average|middle)$",
          r"^(high|large)$", r"^very (high|large)$"),
+        (r"^no$", r"^(maybe|perhaps|possibly)$", r"^yes$"),
         (r"^(blue|very rare)$", r"^rare$", r"^medium.rare$", r"^medium$", r"^medium.well$",
          r"^well( done)?$"),
         (r"^(novice|beginner)", r"^intermediate", r"^advanced", r"^expert"),
@@ -72,7 +74,7 @@ def in_order(levels: list[str], name: str = "") -> list[str] | None:
     >>> in_order(["red", "green", "blue"])
     """
     plain = {level: _plain(level) for level in levels}
-    for scale in (_brackets, _rates, _polar, _degrees, _rungs):
+    for scale in (_heights, _brackets, _rates, _polar, _degrees, _rungs):
         scores = scale(list(plain.values()))
         if scores is not None and len(set(scores)) == len(levels):
             return [level for _, level in sorted(zip(scores, levels, strict=True))]
@@ -95,6 +97,16 @@ def lower_end(level: str) -> str:
 
 def _plain(text: str) -> str:
     return " ".join(text.lower().replace("\u2019", "'").split()).rstrip(".")
+
+
+def _heights(levels: list[str]) -> list[float] | None:
+    """Feet and inches, such as 5'11"."""
+    found = [_FEET.search(level) for level in levels]
+    if len(levels) < 3 or None in found:
+        return None
+    inches = [12.0 * float(each[1]) + float(each[2] or 0) for each in found if each is not None]
+    beyond = [bool(_ABOVE.search(level)) - bool(_BELOW.search(level)) for level in levels]
+    return [height + 0.1 * side for height, side in zip(inches, beyond, strict=True)]
 
 
 def _brackets(levels: list[str]) -> list[float] | None:

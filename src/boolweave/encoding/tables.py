@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # A number with a decimal comma, one with commas between thousands, and what may stand around one.
 DECIMAL_COMMA = r"^[+-]?[0-9]+(,[0-9]+)?$"
 THOUSANDS = r"^[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$"
-_AROUND = r"[$€£¥%\s]|\b(USD|EUR|GBP)\b"
+AROUND = r"[$€£¥%\s]|\b(USD|EUR|GBP)\b"
 
 # Dates that are not in the form of ISO 8601: their look, and their formats in the order of trial.
 _OTHER_DATES = (
@@ -29,8 +29,18 @@ _OTHER_DATES = (
     (r"^[0-9]{1,2}/[0-9]{1,2}/[0-9]{4} [0-9]{1,2}:[0-9]{2}$", ("%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M")),
     (r"^[0-9]{1,2}/[0-9]{1,2}/[0-9]{2} [0-9]{1,2}:[0-9]{2}$", ("%m/%d/%y %H:%M", "%d/%m/%y %H:%M")),
     (r"^[0-9]{1,2}/[0-9]{1,2}/[0-9]{4} [0-9:]+ [AP]M$", ("%m/%d/%Y %I:%M:%S %p",)),
+    (
+        r"^[0-9]{1,2}/[0-9]{1,2}/[0-9]{4} [0-9]{1,2}:[0-9]{2}:[0-9]{2}$",
+        ("%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S"),
+    ),
+    (r"^[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}$", ("%Y/%m/%d",)),
+    (r"^[0-9]{4}/[0-9]{1,2}/[0-9]{1,2} [0-9:]+ [AP]M$", ("%Y/%m/%d %I:%M:%S %p",)),
+    (r"^[0-9]{1,2}-[A-Z][a-z]{2}-[0-9]{2}$", ("%d-%b-%y",)),
+    (r"^[0-9]{1,2}[- ][A-Z][a-z]{2}[- ][0-9]{4}$", ("%d-%b-%Y", "%d %b %Y")),
     (r"^[A-Z][a-z]+ [0-9]{1,2},? [0-9]{4}$", ("%B %d, %Y", "%b %d, %Y")),
 )
+# The time zone behind a time, which is read as clocks showed it there.
+_ZONE = r" (UTC|GMT|CET|CEST|[ECMP][SD]T)([+-][0-9]{1,2}(:?[0-9]{2})?)?$"
 # What `date` prints: Wed Jun 18 08:16:54 CEST 2014.
 _UNIX_DATE = r"^[A-Z][a-z]{2} ([A-Z][a-z]{2} +[0-9]+ [0-9:]{8}) [A-Z+0-9]+ ([0-9]{4})$"
 
@@ -163,7 +173,7 @@ def as_numbers(column: pl.Series) -> pl.Series | None:
         return None
     numbers = column.cast(pl.Float64, strict=False)
     if numbers.null_count() > column.null_count():
-        plain = column.str.replace_all(_AROUND, "")
+        plain = column.str.replace_all(AROUND, "")
         known = plain.drop_nulls()
         if has_thousands(known):
             plain = plain.str.replace_all(",", "", literal=True)
@@ -193,6 +203,7 @@ def as_dates(column: pl.Series) -> pl.Series | None:
     if column.dtype != pl.String:
         return None
     day = r"^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?Z?)?$"
+    column = column.str.replace(_ZONE, "")
     known = column.drop_nulls()
     if known.str.contains(day).all():
         dates = iso_dates(column)

@@ -294,8 +294,13 @@ def sampled(path: Path, name: str, asked: Dialect) -> tuple[str, list[list[str]]
 
 
 def is_comment(line: str, delimiter: str, n_fields: int) -> bool:
-    """Whether a line that begins with # has another number of fields than the table."""
-    return line.startswith("#") and len(split(line, delimiter)) != n_fields
+    """Whether a line that begins with # has another number of fields than the table.
+
+    A # that is a field of its own is a name of a column, whose line may go on below.
+    """
+    if not line.startswith("#") or (line[1:].startswith(delimiter) and delimiter != " "):
+        return False
+    return len(split(line, delimiter)) != n_fields
 
 
 def _sample(path: Path, name: str) -> list[str]:
@@ -383,12 +388,13 @@ def _has_options(rows: list[list[str]]) -> bool:
     if sum(text in _RESPONSE for text in second) * 2 >= len(said):
         return True
     unnamed = [j for j, text in enumerate(first) if not text or _UNNAMED.match(text)]
-    if not unnamed or not all(second[j] for j in unnamed if j):
+    options = [second[j] for j in unnamed if j]
+    if not options or not all(options):
         return False
     body = [row for row in rows[2:] if len(row) == len(first)]
     below = [{row[j].strip() for row in body} - {""} for j in range(len(first))]
     new = [not text or text not in b or b == {text} for text, b in zip(second, below, strict=True)]
-    return 10 * sum(new) >= 9 * len(new) and any(not text for text in second[:1])
+    return 10 * sum(new) >= 9 * len(new) and not (first[0] and second[0])
 
 
 def _questions_and_options(first: list[str], second: list[str]) -> list[str]:

@@ -382,13 +382,18 @@ def table_chunks(path: Path, name: str) -> Iterator[tuple[bytes, int]]:
         if not pending:
             before = lines_before
         pending += content
-        pending = without_comments(pending, lambda line: line.count(b'"') % 2 == 1)
+        pending = without_comments(pending, _is_open_comment)
         if pending.count(b'"') % 2 and len(pending) < LONGEST:
             continue
         yield pending, before
         pending = b""
     if pending:
         yield pending, before
+
+
+def _is_open_comment(line: bytes) -> bool:
+    """Whether a line that begins with # has a single quotation mark, and is no name of a column."""
+    return line.count(b'"') % 2 == 1 and line[1:2] not in (b",", b";", b"\t", b"|")
 
 
 def without_comments(content: bytes, is_comment: Callable[[bytes], bool]) -> bytes:
