@@ -33,3 +33,9 @@ class Declared(griffe.Extension):
         ]
         first = griffe.Function("__init__", parameters=griffe.Parameters(*parameters))
         cls.set_member("__init__", first)
+
+    def on_function(self, *, func: griffe.Function, **_: Any) -> None:
+        if any(name.callable_path.endswith(".takes") for name in func.decorators):
+            made = getattr(importlib.import_module(func.module.path), func.name)
+            assert func.docstring is not None
+            func.docstring.value = inspect.getdoc(made) or ""

@@ -26,6 +26,7 @@ from boolweave.estimator.parameters import (
     with_objective,
 )
 from boolweave.fit import rank
+from boolweave.parameters import CoverParameters, takes
 from boolweave.runtime.checks import LARGEST, check_seconds, check_verbose, is_whole, seed_of
 from boolweave.runtime.run import Run
 
@@ -386,6 +387,7 @@ def _only_of_factorization() -> set[str]:
     )
 
 
+@takes(CoverParameters)
 def cover(
     X: Any,
     coverage: float = 1.0,
@@ -416,47 +418,6 @@ def cover(
     X : as in `BooleanMatrixFactorization.fit`, shape (M, N)
         Entries that a sparse matrix does not store are zeros, which take no memory. Missing entries
         may be covered or not.
-    coverage : float, default=1.0
-        Fraction of the ones that must be covered, above 0 and at most 1.
-    false_ones : int or float, default=0
-        Maximum number of zeros that may be covered: a whole number, or, as a float below 1, a
-        fraction of the number of ones.
-    n_components : int, optional
-        Maximum number of factors. If they are too few for `coverage`, as many ones as possible are
-        covered.
-    objective : "roles" or "assignments", default="roles"
-        "roles" asks for the fewest factors, and among such covers for few assignments, the ones of
-        X and Y. "assignments" asks for the least sum of factors and assignments, the weighted
-        structural complexity of roles.
-    fixed : array, table, sparse matrix or Observations, shape (F, N), optional
-        The columns of factors that the answer must contain; they come first. Their rows are chosen
-        by the search. Columns with names are matched by name; labels of rows are the names of the
-        factors, which the answer keeps (``fixed_names``).
-    max_rows, max_columns : int, optional
-        Maximum numbers of rows and columns of a factor that is not fixed.
-    min_rows, min_columns : int, optional
-        Minimum numbers of rows and columns of a factor that is not fixed. Ones that no such factor
-        can cover are missed.
-    max_roles_per_row : int, optional
-        Maximum number of factors of a row; ones that would need more are missed.
-    conflicts : list of lists of columns, optional
-        Sets of columns, by name or number, of which no factor that is not fixed may have two. Rows
-        that have two of them are listed in ``conflicts`` of the answer.
-    row_attributes : table or dict of lists, optional
-        What is known of the rows, such as department and location; each factor is described by it
-        (``descriptions``) and gets a name. There is a line for each row, in the same order; or one
-        column holds the labels of all rows, each in one or more lines, as in a table of users,
-        departments and permissions that `X` was made from.
-    closed : bool, default=False
-        Whether every factor gets every row that it fits, and every column that its rows share; by
-        default, no factor has a row or a column that other factors make needless.
-    max_time : float, optional
-        Time limit in seconds; the answer is then the best cover so far, and ``ending`` is "out of
-        time". By default, there is a fixed amount of work, some half a minute at most.
-    random_state : int, RandomState or None
-        Random seed; the same seed gives the same answer, unless `max_time` ends the search.
-    verbose : int, default=0
-        Whether to show progress on standard error.
 
     Returns
     -------
@@ -482,7 +443,7 @@ def cover(
     """
     seconds, seed = check_seconds(max_time), seed_of(random_state)
     shown = check_verbose(verbose)
-    matrix = Matrix.of_data(X)
+    matrix = X if isinstance(X, Matrix) else Matrix.of_data(X)
     required = Requirements.of(
         matrix, coverage, false_ones, n_components, fixed, max_rows, max_columns, min_rows,
         min_columns, max_roles_per_row, conflicts, objective, closed,

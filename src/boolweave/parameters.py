@@ -11,10 +11,11 @@ import sys
 import textwrap
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, fields
 from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
     from numpy.random import RandomState
@@ -28,6 +29,8 @@ else:  # only the names, for those who read declarations and do not need the thi
         type(name, (), {})
         for name in ("ArrayLike", "Channel", "Checkpoint", "Client", "RandomState")
     )
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 # What docstrings call kinds of values that have other names in Python.
 IN_WORDS = {
@@ -60,6 +63,8 @@ class Parameter:
         option.
     metavar : str or None
         What stands for its number or its text in the help.
+    file : str
+        What the file holds that its option names.
     """
 
     name: str
@@ -72,6 +77,7 @@ class Parameter:
     only: Literal["posterior", "errors"] | None = None
     option: tuple[str, ...] | None = None
     metavar: str | None = None
+    file: str = ""
 
     @property
     def sentence(self) -> str:
@@ -94,6 +100,12 @@ class Parameter:
     def number(self) -> type[int] | type[float] | None:
         """The type of its numbers, if it may be a number."""
         return float if float in self.kinds else int if int in self.kinds else None
+
+    @property
+    def is_text_of_number(self) -> bool:
+        """Whether an option takes a text that is converted: a number or a word, or two kinds."""
+        several = bool(self.words) or {int, float} <= set(self.kinds)
+        return several and self.number is not None
 
     @property
     def expected(self) -> str:
@@ -151,11 +163,25 @@ def parameters_of(estimator: type) -> dict[str, Parameter]:
     return found
 
 
-def documented(docstring: str, estimator: type) -> str:
-    """A docstring with the parameters of a class before its first section."""
-    texts = "\n".join(each.docstring for each in parameters_of(estimator).values())
-    before, heading, after = re.split(r"\n(\w+\n---+\n)", cleandoc(docstring), maxsplit=1)
-    return f"{before}\nParameters\n----------\n{texts}\n\n{heading}{after}"
+def documented(docstring: str, declaring: type) -> str:
+    """A docstring with the declared parameters of a class after those that it has already."""
+    texts = "\n".join(each.docstring for each in parameters_of(declaring).values())
+    title = "Parameters\n----------\n"
+    section = r"\n((?!Parameters)\w+\n---+\n)"
+    before, heading, after = re.split(section, cleandoc(docstring), maxsplit=1)
+    before = before.rstrip() + "\n" if title in before else f"{before}\n{title}"
+    return f"{before}{texts}\n\n{heading}{after}"
+
+
+def takes(declaring: type) -> Callable[[Function], Function]:
+    """Decorate a function with the declared parameters of a class: they are in its docstring."""
+
+    def decorate(function: Function) -> Function:
+        if function.__doc__ is not None:  # python -OO has none
+            function.__doc__ = documented(function.__doc__, declaring)
+        return function
+
+    return decorate
 
 
 # ---------------------------------------------------------------- declarations
@@ -324,3 +350,71 @@ class CompletionParameters(CommonParameters):
     absent: Literal["zero", "missing"] = parameter("missing", ABSENT, option=())
     client: Client | None = parameter(
         None, "A Dask client whose cluster runs trials and members.", option=())
+
+
+@dataclass(eq=False, repr=False)
+class CoverParameters:
+    """The parameters of `cover`."""
+
+    coverage: float = parameter(
+        1.0, "Fraction of the ones that must be covered.", "It is above 0.", range="(0.0, 1.0]")
+    false_ones: int | float = parameter(
+        0, "Maximum number of zeros that may be covered; a number with a decimal point is a "
+        "fraction of the number of ones.", "It is then below 1.", metavar="N|SHARE")
+    n_components: int | None = parameter(
+        None, "Maximum number of factors; if they are too few for `coverage`, as many ones as "
+        "possible are covered.", range="[1, 2^63)", option=("--n-components", "-k"))
+    objective: Literal["roles", "assignments"] = parameter(
+        "roles", '"roles": the fewest factors, and among such covers few assignments, the ones of '
+        'X and Y; "assignments": the least sum of factors and assignments.',
+        "The latter is the weighted structural complexity of roles.")
+    fixed: ArrayLike | None = parameter(
+        None, "The columns of factors that the answer must contain; they come first.",
+        "An array, a table, a sparse matrix or `Observations`, of shape (F, N). The rows of these "
+        "factors are chosen by the search. Columns with names are matched by name; labels of rows "
+        "are the names of the factors, which the answer keeps (``fixed_names``).",
+        file="The file has a line of zeros and ones for each, or pairs of factor and column.",
+        metavar="FILE")
+    max_rows: int | None = parameter(
+        None, "Maximum number of rows of a factor that is not fixed.", range="[1, 2^63)")
+    max_columns: int | None = parameter(
+        None, "Maximum number of columns of a factor that is not fixed.", range="[1, 2^63)")
+    min_rows: int | None = parameter(
+        None, "Minimum number of rows of a factor that is not fixed.",
+        "Ones that no such factor can cover are missed.", range="[1, 2^63)")
+    min_columns: int | None = parameter(
+        None, "Minimum number of columns of a factor that is not fixed.",
+        "Ones that no such factor can cover are missed.", range="[1, 2^63)")
+    max_roles_per_row: int | None = parameter(
+        None, "Maximum number of factors of a row; ones that would need more are missed.",
+        range="[1, 2^63)")
+    conflicts: ArrayLike | None = parameter(
+        None, "Sets of columns of which no factor that is not fixed may have two.",
+        "A list of lists of columns, by name or number. Rows that have two of them are listed in "
+        "``conflicts`` of the answer.",
+        file="The text file has a line for each set: its names, separated by commas.",
+        metavar="FILE")
+    row_attributes: ArrayLike | None = parameter(
+        None, "What is known of the rows, such as department and location, by which factors are "
+        "described and named.",
+        "A table or a dict of lists; the descriptions are ``descriptions`` of the answer. There is "
+        "a line for each row, in the same order; or one column holds the labels of all rows, each "
+        "in one or more lines, as in a table of users, departments and permissions that `X` was "
+        "made from.",
+        file="One column of the table has the labels of the rows; it may be INPUT itself.",
+        metavar="FILE")
+    closed: bool = parameter(
+        False, "Whether every factor gets every row that it fits, and every column that its rows "
+        "share.",
+        "By default, no factor has a row or a column that other factors make needless.",
+        option=("--closed",))
+    max_time: float | None = parameter(
+        None, "Time limit in seconds, after which the answer is the best cover so far; by default, "
+        "some half a minute of work.", 'The ``ending`` of the answer is then "out of time".',
+        range="(0.0, inf)")
+    random_state: int | RandomState | None = parameter(
+        None, "Random seed.",
+        "The same seed gives the same answer, unless `max_time` ends the search.",
+        option=("--seed", "--random-state"))
+    verbose: int | bool = parameter(
+        0, "Whether to show progress on standard error.", range="[0, 2^63)", option=())

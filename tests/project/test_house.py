@@ -1,6 +1,7 @@
 """The house in order: files as long as their subject, few loose modules, few arguments."""
 
 import ast
+import inspect
 import re
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 import boolweave
 from boolweave.distributed import DaskBooleanMatrixFactorization
-from boolweave.parameters import parameters_of
+from boolweave.parameters import CoverParameters, parameters_of
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "boolweave"
@@ -94,11 +95,25 @@ def test_parameters_are_declared_once(estimator):
     """
     declared = parameters_of(estimator)
     assert set(declared) == set(estimator().get_params()) == set(estimator._parameter_constraints)
-    (section,) = re.findall(r"Parameters\n-+\n(.*?)\n\n\w+\n--", estimator.__doc__, re.DOTALL)
-    assert re.findall(r"^(\w+) :", section, re.MULTILINE) == list(declared)
+    check_said_once(declared, estimator.__doc__)
+
+
+def test_a_function_has_the_parameters_that_are_declared_for_it():
+    declared = parameters_of(CoverParameters)
+    (_, *others) = inspect.signature(boolweave.cover).parameters.values()
+    assert {each.name: each.default for each in others} == {
+        name: parameter.default for name, parameter in declared.items()
+    }
+    check_said_once(declared, boolweave.cover.__doc__)
+
+
+def check_said_once(declared, docstring):
+    (section,) = re.findall(r"Parameters\n-+\n(.*?)\n\n\w+\n--", docstring, re.DOTALL)
+    names = re.findall(r"^(\w+) :", section, re.MULTILINE)
+    assert [name for name in names if name != "X"] == list(declared)
     rooms = ("estimator", "completion", "distributed", "cli")
     places = [path for room in rooms for path in (PACKAGE / room).rglob("*.py")]
-    places += [ROOT / "README.md", *ROOT.glob("docs/*.md")]
+    places += [PACKAGE / "functions.py", ROOT / "README.md", *ROOT.glob("docs/*.md")]
     pages = {name_of(path): joined(path.read_text("utf-8")) for path in places}
     for name, parameter in declared.items():
         assert parameter.sentence in " ".join(section.split()), name

@@ -13,6 +13,7 @@ import re
 import traceback
 import typing
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -22,6 +23,7 @@ import typer
 from boolweave.cli.process import INTERRUPTED, catch_interruptions, ignore_output
 from boolweave.parameters import (
     CompletionParameters,
+    CoverParameters,
     FactorizationParameters,
     Parameter,
     parameters_of,
@@ -208,8 +210,8 @@ class ParameterGroup:
         found = {}
         for name, parameter in self.parameters.items():
             value = options.get(_name_of(parameter)) if parameter.options else None
-            if isinstance(value, str) and parameter.number and parameter.words:
-                value = number_or_word(name, value, parameter.number, parameter.words)
+            if isinstance(value, str) and parameter.is_text_of_number:
+                value = number_or_word(name, value, parameter.kinds, parameter.words)
             if value is not None:
                 found[name] = value
         return found
@@ -218,17 +220,18 @@ class ParameterGroup:
 def typer_option(parameter: Parameter, panel: str | None = None) -> Any:
     """The option of a parameter, as typer describes it."""
     default, metavar = parameter.default, parameter.metavar
-    shown = "" if default is None else parameter.name if default is True else str(default)
-    if parameter.name == "objective":  # whose default depends on the command
+    shown = parameter.name if default is True else str(default)
+    if default in (None, "posterior") or default is False:  # an objective depends on the command
         shown = ""
     seeds = parameter.name == "random_state"
+    least = parameter.range if _type_of(parameter) is int else None
     return typer.Option(
         *parameter.options,
-        help=re.sub('["`]', "", as_options(parameter.sentence)),
+        help=re.sub('["`]', "", as_options(f"{parameter.sentence} {parameter.file}".rstrip())),
         rich_help_panel=panel,
         metavar="|".join([metavar, *parameter.words]) if metavar else None,
         show_default=shown or True,
-        min=0 if seeds else None,
+        min=0 if seeds else int(least[1:-1].split(",")[0]) if least else None,
         max=2**32 - 1 if seeds else None,  # as in scikit-learn
     )
 
@@ -240,12 +243,14 @@ def _name_of(parameter: Parameter) -> str:
 
 def _type_of(parameter: Parameter) -> Any:
     """The type of an option for typer; a number or a word is a text."""
-    if parameter.words:
-        return str if parameter.number else Literal[parameter.words]
+    if parameter.words and not parameter.number:
+        return Literal[parameter.words]
+    if parameter.is_text_of_number:
+        return str
     return next((kind for kind in (str, bool, parameter.number) if kind in parameter.kinds), str)
 
 
-_OF_FACTORS = parameters_of(FactorizationParameters)
+_OF_FACTORS, _OF_COVERS = map(parameters_of, (FactorizationParameters, CoverParameters))
 _OF_COMPLETIONS = {
     name: parameter
     for name, parameter in parameters_of(CompletionParameters).items()
@@ -254,7 +259,9 @@ _OF_COMPLETIONS = {
 FIT_OPTIONS = ParameterGroup(FIT_PANEL, _OF_FACTORS, {"random_state": 0, "n_jobs": -1})
 COMPLETION_OPTIONS = ParameterGroup("How missing entries are filled in", _OF_COMPLETIONS)
 Fitting = Annotated[dict[str, Any], FIT_OPTIONS]
+COVER_OPTIONS = ParameterGroup("What is covered", _OF_COVERS, {"random_state": 0})
 Completing = Annotated[dict[str, Any], COMPLETION_OPTIONS]
+Covering = Annotated[dict[str, Any], COVER_OPTIONS]
 
 # Values of --zero-treatment, which is the parameter `zeros` of estimators.
 TREATMENTS = _OF_FACTORS["zeros"].words
@@ -271,7 +278,7 @@ def as_options(message: str) -> str:
         return " ".join([*(["use"] if verb else []), *words])
 
     fields = [field.name for field in dataclasses.fields(ReadingOptions)]
-    names = "|".join([*fields, *_OF_FACTORS, *_OF_COMPLETIONS, "times"])
+    names = "|".join([*fields, *_OF_FACTORS, *_OF_COMPLETIONS, *_OF_COVERS, "times"])
     return re.sub(rf'(pass )?`({names})(?:="?\[?([\w.,+ -]+)\]?"?)?`', option, message)
 
 
@@ -290,17 +297,17 @@ Seed = Annotated[int, typer_option(_OF_FACTORS["random_state"])]
 
 
 def number_or_word(
-    name: str, text: str, kind: type[int] | type[float], words: tuple[str, ...]
+    name: str, text: str, kinds: tuple[type, ...], words: tuple[str, ...] = ()
 ) -> float | str:
     """Convert the text of a parameter that takes a number, or one of some words instead."""
     if text in words:
         return text
-    try:
-        return kind(text)
-    except ValueError:
-        expected = " or ".join(["a whole number" if kind is int else "a number", *words])
-        option = name.replace("_", "-")
-        raise ValueError(f"--{option}: expected {expected}, got {text!r}") from None
+    for kind in (int, float):
+        with suppress(ValueError):
+            if kind in kinds:
+                return kind(text)
+    expected = " or ".join(["a number" if float in kinds else "a whole number", *words])
+    raise ValueError(f"--{name.replace('_', '-')}: expected {expected}, got {text!r}")
 
 
 @dataclass(frozen=True)

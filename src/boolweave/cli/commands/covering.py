@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from boolweave.cli.common import command_line, local_file, print_contents, read_input
-from boolweave.cli.options import ReadingOptions, Seed, Source, Writing
+from boolweave.cli.options import Covering, ReadingOptions, Source, Writing
 from boolweave.cli.output import (
     check_different,
     check_folder,
@@ -40,7 +40,6 @@ NAMES_SHOWN = 8
 FACTORS_SHOWN = 20
 ENTRIES_SHOWN = 20
 
-_option = partial(typer.Option, rich_help_panel="What is covered")
 _write = partial(typer.Option, rich_help_panel="Output")
 
 
@@ -48,89 +47,7 @@ def cover(
     source: Source,
     *,
     writing: Writing,
-    coverage: Annotated[float, _option(help="Fraction of the ones that must be covered.")] = 1.0,
-    false_ones: Annotated[
-        str,
-        _option(
-            help="Maximum number of zeros that may be covered; a number with a decimal "
-            "point is a fraction of the ones.",
-            metavar="N|SHARE",
-        ),
-    ] = "0",
-    n_components: Annotated[
-        int | None,
-        _option(
-            "--n-components",
-            "-k",
-            min=1,
-            help="Maximum number of factors; if "
-            "they are too few, as many ones as possible are covered.",
-        ),
-    ] = None,
-    objective: Annotated[
-        Literal["roles", "assignments"],
-        _option(
-            help="roles: the fewest factors, and then few "
-            "assignments (rows and columns of factors); "
-            "assignments: the fewest of both together."
-        ),
-    ] = "roles",
-    fixed: Annotated[
-        Path | None,
-        _option(
-            help="A file of factors that the cover must contain: one line of "
-            "zeros and ones for each, or pairs of factor and column.",
-            metavar="FILE",
-        ),
-    ] = None,
-    max_rows: Annotated[
-        int | None, _option(min=1, help="Maximum number of rows of a new factor.")
-    ] = None,
-    max_columns: Annotated[
-        int | None, _option(min=1, help="Maximum number of columns of a new factor.")
-    ] = None,
-    min_rows: Annotated[
-        int | None, _option(min=1, help="Minimum number of rows of a new factor.")
-    ] = None,
-    min_columns: Annotated[
-        int | None, _option(min=1, help="Minimum number of columns of a new factor.")
-    ] = None,
-    max_roles_per_row: Annotated[
-        int | None, _option(min=1, help="Maximum number of factors of a row.")
-    ] = None,
-    conflicts: Annotated[
-        Path | None,
-        _option(
-            help="A text file with a line for each set of columns of which no new "
-            "factor may have two: their names, separated by commas.",
-            metavar="FILE",
-        ),
-    ] = None,
-    closed: Annotated[
-        bool,
-        _option(
-            "--closed",
-            help="Give every factor all rows and columns that it fits, "
-            "whether they are needed or not.",
-        ),
-    ] = False,
-    max_time: Annotated[
-        float | None,
-        _option(
-            help="Time limit in seconds, after which the best cover so far is written.",
-            show_default="some half a minute of work",
-        ),
-    ] = None,
-    seed: Seed = 0,
-    row_attributes: Annotated[
-        Path | None,
-        _write(
-            help="A table with the labels of the rows in one column and what is "
-            "known of them in others, such as department and city, by which "
-            "factors are described and named; it may be INPUT itself.",
-            metavar="FILE",
-        ),
-    ] = None,
+    covering: Covering,
     changes: Annotated[
         Path | None, _write(help="Write to this file which rows lose and gain which columns.")
     ] = None,
@@ -180,29 +97,22 @@ def cover(
         output_format(path, None, TABLE_FORMATS, option)
     if report is not None:
         check_report(report, "--report")
-    false = _number(false_ones)
     # Imported here, because this takes a second or two.
-    from boolweave.covering.covering import find_cover
     from boolweave.covering.matrix import Requirements
-    from boolweave.covering.reviewing import attributes_of
+    from boolweave.functions import cover as find_cover
     from boolweave.io import read_columns
-    from boolweave.runtime.checks import check_seconds
-    from boolweave.runtime.run import Run
 
-    seconds = check_seconds(max_time)
     matrix = _read(source, reading, writing.quiet)
     existing_roles = _factors_of_file(existing)
-    required = Requirements.of(
-        matrix, coverage, false, n_components, _factors_of_file(fixed), max_rows, max_columns,
-        min_rows, min_columns, max_roles_per_row, _conflicts(conflicts), objective, closed,
-    )  # fmt: skip
     if existing_roles is not None:  # wrong columns are an error before the search, not after it
         Requirements.of(matrix, fixed=existing_roles)
-    attributes = None
-    if row_attributes is not None:
-        attributes = attributes_of(read_columns(row_attributes), matrix.observations)
-    with Run(seconds, verbose=not writing.quiet) as run:
-        found = find_cover(matrix, required, seed, run, attributes)
+    readers: dict[str, Callable[[Path], object]] = {
+        "fixed": _factors_of_file, "conflicts": _conflicts, "row_attributes": read_columns,
+    }  # fmt: skip
+    for name, read in readers.items():
+        if name in covering:
+            covering[name] = read(Path(covering[name]))
+    found = find_cover(matrix, **covering, verbose=not writing.quiet)
 
     def write_answer() -> None:
         if in_words(writing):
@@ -235,17 +145,6 @@ def cover(
     end(found.interrupted)
 
 
-def _number(text: str) -> float:
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"--false-ones: expected a number, got {text!r}") from None
-
-
 def _factors_of_file(path: Path | None) -> Observations | None:
     """The columns of factors, with their names and those of their columns."""
     if path is None:
@@ -254,10 +153,8 @@ def _factors_of_file(path: Path | None) -> Observations | None:
     return read.observations.to_local()
 
 
-def _conflicts(path: Path | None) -> list[list[str]] | None:
+def _conflicts(path: Path) -> list[list[str]]:
     """The names in each line of a text file."""
-    if path is None:
-        return None
     import csv
 
     with local_file(path) as local, local.open(encoding="utf-8-sig", newline="") as file:

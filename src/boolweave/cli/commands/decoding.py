@@ -199,7 +199,7 @@ def group_test(
     from boolweave.decoding.pools import PoolError
     from boolweave.io.write import column_names, row_names
 
-    share = number_or_word("prevalence", prevalence, float, ("learn",))
+    share = number_or_word("prevalence", prevalence, (float,), ("learn",))
     kind = check_output(writing)
     pools = read_input(design, reading, writing.quiet).observations.to_local()
     if not pools.is_complete:
