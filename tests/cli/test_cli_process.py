@@ -146,13 +146,16 @@ def test_a_file_that_cannot_be_written_does_not_affect_the_others(
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
-@pytest.mark.parametrize("more", [(), ("--json",), ("--json", "-o", "o.csv")])
-def test_a_full_standard_output(folder, more):
+@pytest.mark.parametrize(
+    "arguments",
+    [("info", "t.csv"), ("info", "t.csv", "--json"), (*FACTORIZE, "--json", "-o", "o.csv")],
+)
+def test_a_full_standard_output(folder, arguments):
     with open("/dev/full", "wb") as full:
-        done = run(*FACTORIZE, *more, cwd=folder, stdout=full)
+        done = run(*arguments, cwd=folder, stdout=full)
     assert done.returncode == 2
     assert done.stderr == b"boolweave: standard output: no space left on device\n"
-    assert (folder / "o.csv").exists() == ("-o" in more)
+    assert (folder / "o.csv").exists() == ("-o" in arguments)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")

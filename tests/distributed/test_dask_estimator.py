@@ -247,9 +247,9 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """A worker that is silent for five seconds is lost; new ones may take a while."""
+    """A worker that is silent for ten seconds is lost; new ones may take a while."""
     monkeypatch.setattr(cluster, "PATIENCE", 1)
-    monkeypatch.setattr(cluster, "_limit", {"tcp": 5.0, "connect": 60.0}.get)
+    monkeypatch.setattr(cluster, "_limit", {"tcp": 10.0, "connect": 60.0}.get)
 
 
 @pytest.fixture

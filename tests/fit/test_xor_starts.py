@@ -171,7 +171,7 @@ def test_patterns_are_those_of_the_definition(seed):
 def test_starts_take_no_more_memory_than_was_said(method):
     """Before: 16 kB for each column, up to 58 times the estimate."""
     planted = make_boolean(
-        200, 20_000, 12, product="xor", flip=0.03, observed=0.02, random_state=0
+        200, 6_000, 12, product="xor", flip=0.03, observed=0.02, random_state=0
     ).observations
     n_init = 1 if method == "max-sum" else backends.N_STARTS
     model = BooleanMatrixFactorization(
