@@ -27,7 +27,7 @@ API: dict[str, dict[str, list[str]]] = {
     "Factorization": {
         "boolweave": ["BooleanMatrixFactorization", "factorize", "select_rank", "load", "Channel"],
         "boolweave.engine.result": ["Result"],
-        "boolweave.fit.rank": ["RankSelection"],
+        "boolweave.fit.rank_selection": ["RankSelection"],
         "boolweave.fit.learn": ["UninformativeWarning"],
         "boolweave.cautions": ["DegenerateDataWarning"],
     },

@@ -309,7 +309,7 @@ def test_errors_that_do_not_fit_together(path, change):
 RANKS = {"ranks": [1, 2], "scores": [2.0, 1.0], "errors": [0.0, 0.0]}
 NUMBERS = {
     "best": 2, "criterion": "mdl", "interrupted": False, "costs": None, "missed": None,
-    "false_ones": None,
+    "false_ones": None, "without": 3.0,
 }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from boolweave.data.frames import COLUMNS_SHOWN, ROWS_SHOWN, html_table, names_o
 from boolweave.data.labels import name_of
 from boolweave.estimator import BooleanMatrixFactorization, fewest_errors
 from boolweave.estimator.parameters import (
-    check_fit_parameters,
+    check_sample_weight,
     not_default,
     settings_of,
     with_objective,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from boolweave.covering.result import Cover
     from boolweave.data.observations import Observations
     from boolweave.engine.result import Result
-    from boolweave.fit.rank import RankSelection
+    from boolweave.fit.rank_selection import RankSelection
     from boolweave.runtime.types import Integers
 
 
@@ -95,7 +95,7 @@ def select_rank(
     wanted = None if ranks is None else _checked_ranks(ranks)
     chosen = with_objective(parameters, "errors" if criterion == "mdl" else "posterior")
     estimator = BooleanMatrixFactorization("auto", **chosen)
-    check_fit_parameters(estimator, {"sample_weight": sample_weight})
+    check_sample_weight(estimator, sample_weight)
     observations = estimator._checked(X)
     if estimator.objective == "errors":
         if criterion == "heldout":
@@ -199,7 +199,7 @@ def factorize(
     (array([[1, 1, 0]], dtype=uint8), 0.0)
     """
     estimator = BooleanMatrixFactorization(n_components, **with_objective(parameters))
-    return estimator._find(X, sample_weight=sample_weight)[0]
+    return estimator._find(X, sample_weight)[0]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

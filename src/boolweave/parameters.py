@@ -302,6 +302,10 @@ class FactorizationParameters(CommonParameters):
         'entries. "auto" means "collective" for a sparse matrix of at least 50 million cells of '
         "which at most a tenth are ones.", only="posterior", option=("--zero-treatment",))
     absent: Literal["zero", "missing"] = parameter("zero", ABSENT, option=())
+    output: Literal["bits", "probability"] = parameter(
+        "bits", 'What `transform` returns: zeros and ones, or with "probability" P(x = 1).',
+        "A probability is the marginal of the row given the components and the noise, also with "
+        '`objective="errors"`.', option=())
     checkpoint: str | Path | Checkpoint | None = parameter(
         None,
         "A directory in which a long run saves its state, so that it can continue after a crash.",

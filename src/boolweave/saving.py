@@ -25,7 +25,7 @@ from boolweave.data.observations import Observations
 from boolweave.data.observed import ObservedEntries
 from boolweave.data.ones import SparseObservations
 from boolweave.engine.result import Result
-from boolweave.fit.rank import RankSelection
+from boolweave.fit.rank_selection import RankSelection
 from boolweave.io.files import FileError, words_of_ours
 from boolweave.model.channel import Channel, probability_array
 from boolweave.runtime.archives import CHECKSUM, Archive, write_arrays

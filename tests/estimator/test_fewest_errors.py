@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse
+import sklearn
 from crashing import Crash, fail_at_round
 from numba.core import event
 from sklearn.base import clone
@@ -193,7 +194,10 @@ def test_weights_reach_the_fit_through_other_calls():
     assert piped[-1].error_ == model.error_
     found = factorize(X, 3, random_state=0, n_init=3, sample_weight=weights)
     assert found.cost == model.error_
-    assert not has_fit_parameter(model, "sample_weight")
+    assert has_fit_parameter(model, "sample_weight")
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = make_pipeline(clone(model).set_fit_request(sample_weight=True))
+        assert routed.fit(X, sample_weight=weights)[-1].error_ == model.error_
 
 
 def test_weights_are_refused():
@@ -202,7 +206,7 @@ def test_weights_are_refused():
         BooleanMatrixFactorization(2).fit(X, sample_weight=np.ones(18))
     with pytest.raises(ValueError, match=r"got shape \(5,\)"):
         fitted(X, sample_weight=np.ones(5))
-    with pytest.raises(TypeError, match="unexpected argument 'weights'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'weights'"):
         BooleanMatrixFactorization(2, objective="errors").fit(X, weights=np.ones(18))
 
 
@@ -311,16 +315,13 @@ def test_small_tables_with_more_factors_than_rows_are_exact(X, how):
     np.testing.assert_array_equal(Z_of(model, X), X)
 
 
-@pytest.mark.parametrize("weights", [None, np.zeros((3, 4))])
-def test_nothing_observed(weights):
-    X = np.full((3, 4), NAN) if weights is None else np.ones((3, 4))
-    if weights is None:
-        with pytest.warns(DegenerateDataWarning, match="every entry will be 0"):
-            model = fitted(X, 2)
-    else:
-        model = fitted(X, 2, sample_weight=weights)
+def test_nothing_observed():
+    with pytest.warns(DegenerateDataWarning, match="every entry will be 0"):
+        model = fitted(np.full((3, 4), NAN), 2)
     assert model.error_ == 0
     assert not product(model).any()
+    with pytest.raises(ValueError, match="sample_weight must have a weight above zero, got only"):
+        fitted(np.ones((3, 4)), 2, sample_weight=np.zeros((3, 4)))
 
 
 def test_sparse_and_labelled_data():

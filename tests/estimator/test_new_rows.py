@@ -6,9 +6,10 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from boolweave import BooleanMatrixFactorization
+from boolweave import BooleanCompletion, BooleanMatrixFactorization, cover, factorize
 from boolweave.data.observations import ENTRIES_PER_CHUNK
 from boolweave.datasets import make_boolean
 from boolweave.model.products import boolean_product
@@ -114,3 +115,38 @@ def test_answers_that_do_not_fit_are_refused(fitted, planted, monkeypatch):
     monkeypatch.setattr("boolweave.fit.memory.free_memory", lambda: 5000)
     with pytest.raises(MemoryError, match="but 5 kB are free; pass fewer rows"):
         fitted.predict(planted.observations)
+
+
+@pytest.mark.parametrize("objective", ["errors", "posterior"])
+@pytest.mark.parametrize("shape", [(40, 12), (40, 13)])
+def test_the_probability_of_a_single_factor_is_exact(objective, shape):
+    """Of one factor, sum-product is Bayes' rule with the probabilities of the columns."""
+    planted = make_boolean(*shape, 1, flip=0.1, random_state=0)
+    given = {"objective": objective, "random_state": 0, "output": "probability"}
+    model = BooleanMatrixFactorization(1, **given)
+    found = model.fit_transform(planted.observations)
+    y = 1 / (1 + np.exp(-model.column_log_odds_[0]))
+    table, channel = planted.observations.to_dense(), model.noise_
+    of_zero, of_one = (
+        np.where(table == 1, p, 1 - p)
+        for p in (np.float64(channel.one_given_zero), np.float64(channel.one_given_one))
+    )
+    prior = np.mean(np.asarray(model.row_prior_))
+    odds = np.log(prior / (1 - prior)) + np.log((y * of_one + (1 - y) * of_zero) / of_zero).sum(1)
+    np.testing.assert_allclose(found[:, 0], 1 / (1 + np.exp(-odds)), atol=1e-5)
+    np.testing.assert_allclose(model.transform(planted.observations), found, atol=1e-5)
+    bits = clone(model).set_params(output="bits").fit_transform(planted.observations)
+    assert bits.dtype == np.uint8 and (bits == (found > 0.5)).mean() > 0.95
+
+
+def test_results_are_short_when_they_are_shown():
+    table = [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
+    size = "2 factors of 3 rows × 3 columns"
+    found = factorize(table, 2, random_state=0)
+    assert repr(found) == f"Result({size}, error 0 (at least 0), converged)"
+    model = BooleanMatrixFactorization(1, random_state=0).fit(table)
+    assert repr(model.result_).startswith("Result(1 factor of 3 rows × 3 columns, ")
+    words = "at least 2, 100.0% of 5 ones covered, 0 false ones"
+    assert repr(cover(table, random_state=0)) == f"Cover({size}, {words})"
+    ensemble = BooleanCompletion(n_members=1, random_state=0).fit(table).ensemble_
+    assert repr(ensemble) == f"Ensemble({ensemble.name}; 1 member, 3 rows × 3 columns)"

@@ -24,7 +24,8 @@ from boolweave.engine.result import Result
 from boolweave.fit import learn, memory, rank
 from boolweave.fit.judging import best_rank, description_length, log_loss_by_rows
 from boolweave.fit.learn import UninformativeWarning
-from boolweave.fit.rank import RankSelection, drop_useless, search
+from boolweave.fit.rank import drop_useless, search
+from boolweave.fit.rank_selection import BAR, RankSelection
 from boolweave.fit.settings import Settings
 from boolweave.model.model import Model
 from boolweave.model.products import boolean_product
@@ -354,7 +355,7 @@ def test_errors_are_shown_with_the_ranks(selection, tmp_path):
     assert sentence == counted.sentence
     assert first.split()[:5] == ["rank", "bits", "missed", "false", "ones"]
     assert "cost" in first and "less is better" in first
-    assert [line.count("#") for line in lines] == [rank.BAR, rank.BAR // 3, 0]
+    assert [line.count("#") for line in lines] == [BAR, BAR // 3, 0]
     assert lines[1].endswith("#  <- best")
     above, below = counted.plot(tmp_path / "curve.png").axes
     assert below.get_ylabel() == "errors" and below.get_xlabel() == "number of factors"

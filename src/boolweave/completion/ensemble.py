@@ -22,6 +22,7 @@ from boolweave.data.observations import Observations
 from boolweave.engine.kernels import predicting
 from boolweave.model.odds import log_odds, sigmoid
 from boolweave.runtime.types import Array, Doubles, Positions
+from boolweave.runtime.words import counted
 
 # Number of pairs of a row and a column that are predicted at a time, with a few times 8 bytes each.
 PIECE = 1 << 18
@@ -219,6 +220,11 @@ class Ensemble:
     intercept: float
     cut: int = 1  # the lowest level that counts as a one
     pattern: Pattern | None = None  # which entries were seen, if a family uses it
+
+    def __repr__(self) -> str:
+        n_members = sum(len(family.members) for family in self.families)
+        size = f"{self.shape[0]:,} rows × {self.shape[1]:,} columns"
+        return f"Ensemble({self.name}; {counted(n_members, 'member')}, {size})"
 
     @property
     def name(self) -> str:

@@ -20,7 +20,7 @@ from boolweave.completion.answers.new_rows import FoldIn
 from boolweave.completion.ensemble import Ensemble, Member
 from boolweave.completion.fitting import Fitted, fit, refit
 from boolweave.completion.selection import Wanted
-from boolweave.completion.table import Table, encoded_features, joined, levels_of
+from boolweave.completion.table import FeatureEncoding, Table, joined, levels_of
 from boolweave.completion.tasks import Runner
 from boolweave.data.convert import entry_weights
 from boolweave.data.frames import Frame, is_matrix, like
@@ -39,7 +39,7 @@ from boolweave.runtime.types import Doubles
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# The parameters of `fit` in addition to the table.
+# The parameters of `fit` in addition to the table, which `complete` passes on.
 FIT_PARAMETERS = ("ratings", "sample_weight", "row_features", "column_features")
 
 
@@ -93,7 +93,16 @@ class BooleanCompletion(
 
     # ------------------------------------------------------------ fitting
 
-    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        ratings: Any = None,
+        sample_weight: Any = None,
+        row_features: Any = None,
+        column_features: Any = None,
+    ) -> Self:
         """Choose a model by held-out entries, and fit it to all entries.
 
         Parameters
@@ -101,38 +110,29 @@ class BooleanCompletion(
         X : array, table, sparse matrix or Observations, shape (M, N)
             Zeros and ones; NaN or null for missing entries.
         y : ignored
-        **fit_params
-            See "Other Parameters".
-
-        Returns
-        -------
-        BooleanCompletion
-            The fitted estimator.
-
-        Other Parameters
-        ----------------
-        ratings : array or table, shape (M, N), or array of shape (n_observed,)
+        ratings : array or table, shape (M, N), or array of shape (n_observed,), optional
             The rating of each observed entry, as a table or by rows and then columns; ones must be
             the entries from some rating on. Ratings are more informative than bits; predictions are
             still about ones.
-        sample_weight : array or sparse matrix, shape (M,) or (M, N)
+        sample_weight : array or sparse matrix, shape (M,) or (M, N), optional
             How often a row or an entry counts. An entry of weight 0 counts as missing.
-        row_features, column_features : array or table, M or N lines
+        row_features, column_features : array or table, M or N lines, optional
             Features of rows and columns: numbers, or categories as text. They help most if a row or
             column has few entries.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
         """
-        unknown = sorted(set(fit_params) - set(FIT_PARAMETERS))
-        if unknown:
-            raise TypeError(
-                f"fit() got an unexpected argument {unknown[0]!r}; it takes only X, y, "
-                f"{', '.join(FIT_PARAMETERS)}"
-            )
-        ratings, sample_weight, row_features, column_features = map(fit_params.get, FIT_PARAMETERS)
         self._validate_params()
         seen = self._observe(X, reset=True)
         weights = None if sample_weight is None else entry_weights(sample_weight, seen)
-        of_rows = encoded_features(row_features, seen.n_rows, "row_features")
-        of_columns = encoded_features(column_features, seen.n_columns, "column_features")
+        encoding = FeatureEncoding.of(row_features, seen.n_rows, "row_features")
+        of_rows = encoding.encoded(row_features, seen.n_rows, "row_features")
+        of_columns = FeatureEncoding.of(column_features, seen.n_columns, "column_features").encoded(
+            column_features, seen.n_columns, "column_features"
+        )
         levels, n_levels = levels_of(ratings, seen)
         table = Table.of(seen, levels, weights, of_rows, of_columns, n_levels)
         if weights is not None and not weights.all():
@@ -148,7 +148,7 @@ class BooleanCompletion(
         with runner.shielded(), Run(verbose=self.verbose) as run:
             found = fit(table, wanted, n_members, seed, runner, self.max_time, run.progress.say)
         self._frame = Frame.of(X)
-        return self._keep(table, found)
+        return self._keep(table, found, encoding)
 
     def partial_fit(
         self,
@@ -183,12 +183,15 @@ class BooleanCompletion(
                 "fitted; call fit with all entries"
             )
         seen = joined(self.observations_, Observations.from_data(X, absent=self.absent))
-        features = []
+        features: list[Doubles | None] = []
+        encodings: list[FeatureEncoding] = []
         for given, size, name, before in (
             (row_features, seen.n_rows, "row_features", self.table_.row_features),
             (column_features, seen.n_columns, "column_features", self.table_.column_features),
         ):
-            encoded = encoded_features(given, size, name)
+            encoding = FeatureEncoding.of(given, size, name)
+            encodings.append(encoding)
+            encoded = encoding.encoded(given, size, name)
             n_before, n_now = before.n_features - 2, 0 if encoded is None else encoded.shape[1]
             if n_before != n_now:
                 raise ValueError(
@@ -206,10 +209,11 @@ class BooleanCompletion(
         self.n_features_in_ = seen.n_columns
         if self._frame is not None:  # its names are those of the first table; labels are complete
             self._frame = replace(self._frame, rows=None, columns=None)
-        return self._keep(table, Fitted(ensemble, self.selection_, stopped))
+        return self._keep(table, Fitted(ensemble, self.selection_, stopped), encodings[0])
 
-    def _keep(self, table: Table, found: Fitted) -> Self:
+    def _keep(self, table: Table, found: Fitted, encoding: FeatureEncoding | None = None) -> Self:
         self.table_ = table
+        self._row_encoding = encoding or FeatureEncoding(None)
         self.observations_ = table.observations
         self.ensemble_: Ensemble = found.ensemble
         self.selection_ = found.selection
@@ -256,7 +260,7 @@ class BooleanCompletion(
 
     # ------------------------------------------------------------ pairs and rows
 
-    def predict_proba(self, rows: Any, cols: Any = None) -> Any:
+    def predict_proba(self, rows: Any, cols: Any = None, *, row_features: Any = None) -> Any:
         """Compute P(o = 1), the probability that a one would be observed.
 
         Parameters
@@ -264,6 +268,8 @@ class BooleanCompletion(
         rows, cols : arrays of the same length, or of shapes that broadcast
             Pairs of positions, or of labels if the fitted data had labels. Without `cols`, `rows`
             is a matrix as in `fit`, whose new rows are folded in.
+        row_features : array or table, optional
+            Features of new rows, in the form of those in `fit`; without them, the rows are average.
 
         Returns
         -------
@@ -272,14 +278,14 @@ class BooleanCompletion(
             series if `rows` is one. Without `cols`, the shape is (rows, N), and the result has the
             form of the input table.
         """
-        return self._answer(rows, cols, "probability")
+        return self._answer(rows, cols, row_features, "probability")
 
-    def predict(self, rows: Any, cols: Any = None) -> Any:
+    def predict(self, rows: Any, cols: Any = None, *, row_features: Any = None) -> Any:
         """Predict the more probable value of entries.
 
         Parameters
         ----------
-        rows, cols : arrays of the same length, or of shapes that broadcast
+        rows, cols, row_features
             As in `predict_proba`.
 
         Returns
@@ -287,18 +293,25 @@ class BooleanCompletion(
         array of uint8
             0 or 1; the shape and the form are those of `predict_proba`.
         """
-        return self._answer(rows, cols, "value")
+        return self._answer(rows, cols, row_features, "value")
 
-    def _answer(self, rows: Any, cols: Any, what: Literal["probability", "value"]) -> Any:
+    def _answer(
+        self, rows: Any, cols: Any, row_features: Any, what: Literal["probability", "value"]
+    ) -> Any:
         """Probabilities, or the more probable values, in the form of the arguments."""
         check_is_fitted(self, "ensemble_")
         if cols is None:
             seen = self._observe(rows, reset=False)
-            new = self._folding.fold_in(seen)
+            new = self._fold_in(seen, row_features)
             chance = new.row_probabilities(np.arange(seen.n_rows))
             frame = Frame.of(rows)
             answer = chance if what == "probability" else (chance > 0.5).astype(np.uint8)
             return answer if frame is None else frame.matrix(answer, seen)
+        if row_features is not None:
+            raise ValueError(
+                "row_features are those of new rows, but `rows` and `cols` are entries of the "
+                "fitted table; leave out one of them"
+            )
         m, n = pairs(rows, cols, self.observations_)
         chance = self.ensemble_.probabilities(m.ravel(), n.ravel()).reshape(m.shape)
         answer = chance if what == "probability" else (chance > 0.5).astype(np.uint8)
@@ -386,6 +399,11 @@ class BooleanCompletion(
         explainer = Explainer(new, seen, self.ensemble_, chosen, self.observations_)
         return explainer, Frame.of(rows)
 
+    def _fold_in(self, new: Observations, row_features: Any) -> Ensemble:
+        """The ensemble of new rows, whose features may be given."""
+        encoded = self._row_encoding.encoded(row_features, new.n_rows, "row_features")
+        return self._folding.fold_in(new, encoded)
+
     @property
     def _folding(self) -> FoldIn:
         return FoldIn(self.ensemble_, self.table_.count_scales[0], self.n_jobs)
@@ -428,7 +446,7 @@ class BooleanCompletion(
             n_right += int(np.count_nonzero((chance > 0.5) == values))
         return n_right / seen.n_observed
 
-    def transform(self, X: Any) -> Doubles:
+    def transform(self, X: Any, *, row_features: Any = None) -> Doubles:
         """Replace the missing entries of new rows by probabilities.
 
         Observed entries stay as they are. Each row gets an offset, positions and bits of its own
@@ -438,6 +456,8 @@ class BooleanCompletion(
         ----------
         X : as in `fit`, shape (rows, N)
             New rows, with the columns of the fitted table.
+        row_features : array or table, optional
+            As in `predict_proba`.
 
         Returns
         -------
@@ -445,7 +465,7 @@ class BooleanCompletion(
         """
         check_is_fitted(self, "ensemble_")
         seen = self._observe(X, reset=False)
-        return self._folding.fold_in(seen).completed(seen)
+        return self._fold_in(seen, row_features).completed(seen)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the columns of `transform`: labels, or column1 and so on."""
@@ -455,7 +475,16 @@ class BooleanCompletion(
             labels = np.array([f"column{n + 1}" for n in range(self.ensemble_.shape[1])])
         return labels.astype(object)
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Doubles:
+    def fit_transform(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        ratings: Any = None,
+        sample_weight: Any = None,
+        row_features: Any = None,
+        column_features: Any = None,
+    ) -> Doubles:
         """Fit, and replace the missing entries of the same rows by probabilities.
 
         The rows are those of the model; `transform` folds in the same rows as if they were new,
@@ -463,14 +492,20 @@ class BooleanCompletion(
 
         Parameters
         ----------
-        X, y, **fit_params
+        X, y, ratings, sample_weight, row_features, column_features
             As in `fit`.
 
         Returns
         -------
         (M, N) array
         """
-        self.fit(X, **fit_params)
+        self.fit(
+            X,
+            ratings=ratings,
+            sample_weight=sample_weight,
+            row_features=row_features,
+            column_features=column_features,
+        )
         return self.ensemble_.completed(self.observations_)
 
     # ------------------------------------------------------------ files

@@ -206,20 +206,101 @@ MOST_PATTERN, ABOVE_CHANCE = 16, 1.02
 LEAST_LINES, LEAST_ENTRIES = 20, 2000
 
 
-def encoded_features(given: Any, n_lines: int, name: str) -> Doubles | None:
-    """Features of lines as numbers (lines, G) with mean 0; each category becomes a column.
+class FeatureColumn(NamedTuple):
+    """How a column of features becomes numbers: a category each, or one scaled number."""
 
-    Numbers are divided by their standard deviation, so that their units do not matter.
+    levels: tuple[str, ...]  # categories; empty for a number
+    largest: float  # numbers are divided by their largest size, so that squares are finite
+    center: float
+    deviation: float  # 0 if the numbers were equal up to rounding
+    means: tuple[float, ...]  # of the encoded columns in the fit
+
+    @classmethod
+    def of(cls, column: NDArray[Any]) -> FeatureColumn:
+        """The encoding of a column, in which encoded columns have the mean 0."""
+        numbers = _as_numbers(column)
+        levels: tuple[str, ...] = ()
+        largest, center, deviation = 1.0, 0.0, 0.0
+        if numbers is None:
+            levels = tuple(np.unique([str(cell) for cell in column]).tolist())
+        elif len(numbers):
+            largest = float(np.abs(numbers).max()) or 1.0
+            scaled = numbers / largest
+            center = float(scaled.mean())
+            spread = float((scaled - center).std())
+            # Numbers with a smaller spread, as a fraction of the largest one, are equal.
+            rounding = 1e-12
+            deviation = spread if spread > rounding else 0.0
+        made = cls(levels, largest, center, deviation, ())
+        encoded = made._raw(column)
+        means = encoded.mean(axis=0) if len(encoded) else np.zeros(encoded.shape[1])
+        return made._replace(means=tuple(means.tolist()))
+
+    def encoded(self, column: NDArray[Any]) -> Doubles:
+        """The encoded column, (lines, 1), or one column for each category."""
+        return self._raw(column) - np.array(self.means)
+
+    def _raw(self, column: NDArray[Any]) -> Doubles:
+        if self.levels:
+            texts = np.array([str(cell) for cell in column])
+            return np.column_stack([(texts == level).astype(np.float64) for level in self.levels])
+        numbers = _as_numbers(column)
+        assert numbers is not None
+        scaled = numbers / self.largest - self.center
+        return (scaled / self.deviation if self.deviation else np.zeros_like(scaled))[:, None]
+
+
+class FeatureEncoding(NamedTuple):
+    """Features of lines as numbers with mean 0 in the fit; each category becomes a column.
+
+    Numbers are divided by their standard deviation, so that their units do not matter. New lines
+    are encoded alike; a new category is none of the known ones.
 
     Examples
     --------
-    >>> encoded_features([["a"], ["b"], ["a"], ["b"]], 4, "row_features")[:, 0].tolist()
-    [0.5, -0.5, 0.5, -0.5]
-    >>> encoded_features([1e308, -1e308, 1e308, -1e308], 4, "row_features")[:, 0].tolist()
-    [1.0, -1.0, 1.0, -1.0]
+    >>> encoding = FeatureEncoding.of([["a"], ["b"], ["a"], ["b"]], 4, "row_features")
+    >>> encoding.encoded([["b"], ["c"]], 2, "row_features").tolist()
+    [[-0.5, 0.5], [-0.5, -0.5]]
     """
-    if given is None:
-        return None
+
+    columns: tuple[FeatureColumn, ...] | None  # None without features
+
+    @classmethod
+    def of(cls, given: Any, n_lines: int, name: str) -> FeatureEncoding:
+        """The encoding of the features of a fit."""
+        if given is None:
+            return cls(None)
+        return cls(
+            tuple(FeatureColumn.of(column) for column in _feature_table(given, n_lines, name).T)
+        )
+
+    def encoded(self, given: Any, n_lines: int, name: str) -> Doubles | None:
+        """Features of lines as numbers, (lines, G); None if none are given."""
+        if given is None:
+            return None
+        if self.columns is None:
+            raise ValueError(
+                f"{name} were not given to fit, so that the model does not know them; leave them "
+                "out, or fit with them"
+            )
+        table = _feature_table(given, n_lines, name)
+        if table.shape[1] != len(self.columns):
+            raise ValueError(
+                f"{name} must have {len(self.columns)} columns, as in fit, but there are "
+                f"{table.shape[1]}; pass them in the same form"
+            )
+        parts = []
+        for number, (known, column) in enumerate(zip(self.columns, table.T, strict=True), start=1):
+            if not known.levels and _as_numbers(column) is None:
+                raise ValueError(
+                    f"column {number} of {name} must hold numbers, as in fit, but it holds text"
+                )
+            parts.append(known.encoded(column))
+        return np.hstack(parts) if parts else np.zeros((n_lines, 0))
+
+
+def _feature_table(given: Any, n_lines: int, name: str) -> NDArray[Any]:
+    """The features as an array with two axes, whose numbers are finite."""
     try:
         array = np.asarray(given)
     except ValueError:
@@ -228,20 +309,11 @@ def encoded_features(given: Any, n_lines: int, name: str) -> Doubles | None:
         array = array[:, None]
     if array.ndim != 2 or len(array) != n_lines:
         raise ValueError(f"{name} must have {n_lines} lines, but has the shape {array.shape}")
-    columns = []
     for column in array.T:
         numbers = _as_numbers(column)
-        if numbers is not None:
-            if not np.isfinite(numbers).all():
-                raise ValueError(
-                    f"{name} must be finite numbers or categories; fill in missing values"
-                )
-            columns.append(_standardized(numbers))
-        else:
-            texts = np.array([str(cell) for cell in column])
-            columns += [(texts == level).astype(np.float64) for level in np.unique(texts)]
-    table = np.column_stack(columns) if columns else np.zeros((n_lines, 0))
-    return np.asarray(table - table.mean(axis=0))
+        if numbers is not None and not np.isfinite(numbers).all():
+            raise ValueError(f"{name} must be finite numbers or categories; fill in missing values")
+    return array
 
 
 def _as_numbers(column: NDArray[Any]) -> Doubles | None:
@@ -262,16 +334,6 @@ def _as_float(number: Real | np.bool_) -> float:
         return float(number)
     except OverflowError:
         return np.inf
-
-
-def _standardized(numbers: Doubles) -> Doubles:
-    """Numbers with mean 0 and standard deviation 1; zeros if they are equal up to rounding."""
-    scaled = numbers / (np.abs(numbers).max(initial=0.0) or 1.0)  # so that squares are finite
-    scaled -= scaled.mean() if len(scaled) else 0.0
-    deviation = float(scaled.std()) if len(scaled) else 0.0
-    # Numbers whose standard deviation is a smaller fraction than this of the largest one are equal.
-    rounding = 1e-12
-    return scaled / deviation if deviation > rounding else np.zeros_like(scaled)
 
 
 def levels_of(

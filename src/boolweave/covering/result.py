@@ -90,10 +90,10 @@ class Cover(Result):
     n_fixed: int = 0
     fixed_names: tuple[str, ...] = ()
     n_ones: int = 0
-    missed: NDArray[np.int64] = field(default_factory=_no_pairs, repr=False)
-    false_ones: NDArray[np.int64] = field(default_factory=_no_pairs, repr=False)
-    curve: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0), repr=False)
-    missing: sparse.csr_array | None = field(default=None, repr=False)
+    missed: NDArray[np.int64] = field(default_factory=_no_pairs)
+    false_ones: NDArray[np.int64] = field(default_factory=_no_pairs)
+    curve: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    missing: sparse.csr_array | None = field(default=None)
     most_missed: int = 0
     most_factors: int | None = None
     objective: Objective = "roles"
@@ -114,6 +114,12 @@ class Cover(Result):
     def complexity(self) -> int:
         """The number of factors and of their rows and columns."""
         return self.n_factors + self.n_assignments
+
+    def __repr__(self) -> str:
+        return (
+            f"Cover({self._size}, at least {self.bound:g}, {self.coverage:.1%} of "
+            f"{self.n_ones:,} ones covered, {len(self.false_ones):,} false ones)"
+        )
 
     @property
     def coverage(self) -> float:

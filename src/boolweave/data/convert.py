@@ -637,6 +637,11 @@ def entry_weights(sample_weight: object, observations: Observations) -> NDArray[
     if is_sparse(sample_weight):
         return _of_stored(sample_weight, observations)
     weights = _numbers(np.asarray(cast("ArrayLike", sample_weight)))
+    if weights.size and not weights.any():
+        raise ValueError(
+            "sample_weight must have a weight above zero, got only zeros, with which no entry "
+            "counts; leave it out"
+        )
     if weights.shape == (observations.n_rows,):
         _check(weights, lambda place: f"row {place}")
         return np.repeat(weights, np.diff(observations.indptr))

@@ -20,7 +20,7 @@ from boolweave.engine.result import Kind, Result
 from boolweave.estimator import BooleanMatrixFactorization
 from boolweave.estimator.factorization import check_input
 from boolweave.estimator.parameters import declared
-from boolweave.fit.rank import RankSelection
+from boolweave.fit.rank_selection import RankSelection
 from boolweave.fit.stages import BackendFactory
 from boolweave.parameters import ClusterParameters
 from boolweave.runtime.checkpoint import Checkpoint
@@ -142,21 +142,22 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization, ClusterParamete
         check_input(self, observations if remote else X, observations, reset=reset)
         return observations
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+    def fit_transform(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Any:
         """Fit, and return row factors (M, K); for a Dask array they are a Dask array.
 
         The factors of a Dask array are those of `transform`, which uses the mean of a `row_prior`
         that was given row by row.
         """
         if is_dask_array(X):
-            return self.fit(X, y, **fit_params).transform(X)
-        return super().fit_transform(X, y, **fit_params)
+            return self.fit(X, sample_weight=sample_weight).transform(X)
+        return super().fit_transform(X, sample_weight=sample_weight)
 
     def transform(self, X: Any) -> Any:
         """Row factors (rows, K) of new rows; for a Dask array, a lazy Dask array."""
         if not is_dask_array(X):
             return super().transform(X)
-        return _map_rows(self._slim().transform, X, len(self.components_), np.uint8)
+        dtype = np.uint8 if self.output == "bits" else np.float64
+        return _map_rows(self._slim().transform, X, len(self.components_), dtype)
 
     def predict(self, rows: Any, cols: Any = None) -> Any:
         """The decoded value of the true matrix; for Dask arrays, a lazy Dask array."""

@@ -214,6 +214,12 @@ class FoldIn:
         decoder.of_pieces(one_piece, self.n_jobs)
         return bits
 
+    def probabilities(
+        self, observations: ObservedEntries, row_prior: ArrayLike | None = None
+    ) -> Floats:
+        """P(x = 1) of the row factors, (rows, K); their prior may be given."""
+        return sigmoid(fold_in(observations, self._columns(True, row_prior), self.n_jobs)[1])
+
     def predict(self, observations: Observations) -> NDArray[np.uint8]:
         """Decoded values of all entries, (rows, N)."""
         result = self.result

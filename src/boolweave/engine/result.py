@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias
@@ -20,6 +20,7 @@ from boolweave.model.model import Model, differ_by_factor
 from boolweave.model.odds import sigmoid
 from boolweave.model.products import boolean_product
 from boolweave.runtime.types import Array, Floats, Integers
+from boolweave.runtime.words import counted
 
 Bits: TypeAlias = NDArray[np.uint8]
 Kind: TypeAlias = Literal["observed", "latent"]
@@ -102,7 +103,7 @@ class Result:
     log_posterior: float
     ending: Ending
     n_iter: int
-    history: dict[str, NDArray[np.float64]] = field(repr=False)
+    history: dict[str, NDArray[np.float64]]
     marginal: bool = False
     stability: NDArray[np.float64] | None = None
     cost: float | None = None
@@ -111,6 +112,16 @@ class Result:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ending", Ending(self.ending))
+
+    def __repr__(self) -> str:
+        errors = "" if self.cost is None else f", error {self.cost:g} (at least {self.bound:g})"
+        return f"Result({self._size}{errors}, {self.ending.value})"
+
+    @property
+    def _size(self) -> str:
+        """The numbers of factors, rows and columns in words."""
+        (n_rows, K), n_columns = self.row_log_odds.shape, self.column_log_odds.shape[1]
+        return f"{counted(K, 'factor')} of {n_rows:,} rows × {n_columns:,} columns"
 
     @property
     def converged(self) -> bool:

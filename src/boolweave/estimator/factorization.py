@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,15 +27,16 @@ from boolweave.engine.result import Ending, Kind, Result, numbered
 from boolweave.estimator import fewest_errors
 from boolweave.estimator.parameters import (
     bytes_allowed,
-    check_fit_parameters,
     check_method,
     check_objective,
+    check_sample_weight,
     declared,
     implicit_zeros,
     most_useful,
     settings_of,
 )
 from boolweave.fit import learn, memory, rank
+from boolweave.fit.rank_selection import RankSelection
 from boolweave.fit.settings import Settings
 from boolweave.fit.stages import BackendFactory
 from boolweave.metrics import accuracy
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # The result, how its rank was chosen, and how many useless factors were dropped.
-Found: TypeAlias = tuple[Result, rank.RankSelection | None, int]
+Found: TypeAlias = tuple[Result, RankSelection | None, int]
 
 
 def _view(name: str) -> Any:
@@ -106,7 +107,7 @@ class FittedFactorization(
 
     # ------------------------------------------------------------ answers
 
-    def transform(self, X: Any) -> NDArray[np.uint8]:
+    def transform(self, X: Any) -> NDArray[Any]:
         """Find the row factors of new rows for fixed components.
 
         Each row is decoded only from its own entries, so that equal rows get equal factors. With
@@ -120,9 +121,17 @@ class FittedFactorization(
 
         Returns
         -------
-        (rows, K) array of uint8
+        (rows, K) array of uint8, or with ``output="probability"`` of float64
         """
-        return self._fold_in.transform(self._observe(X, reset=False).fetched())
+        return self._row_factors(self._observe(X, reset=False).fetched())
+
+    def _row_factors(
+        self, observations: ObservedEntries, row_prior: ArrayLike | None = None
+    ) -> NDArray[Any]:
+        """Row factors (rows, K): bits, or the probability of a one; their prior may be given."""
+        if self.output == "probability":
+            return self._fold_in.probabilities(observations, row_prior)
+        return self._fold_in.transform(observations, row_prior)
 
     def _new_rows(self, X: Any, itemsize: int = 0, answer: str = "") -> Observations:
         """Check new rows; raise MemoryError if the answer (itemsize bytes each) is too large."""
@@ -339,7 +348,7 @@ class FittedFactorization(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = []  # the result is always uint8
+        tags.transformer_tags.preserves_dtype = []  # the result is uint8 or float64
         return tags
 
 
@@ -419,7 +428,7 @@ class BooleanMatrixFactorization(FittedFactorization):
 
     # ------------------------------------------------------------ fitting
 
-    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> BooleanMatrixFactorization:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
         """Find the factors of a partly observed Boolean matrix.
 
         Parameters
@@ -427,29 +436,28 @@ class BooleanMatrixFactorization(FittedFactorization):
         X : array, table, sparse matrix or Observations, shape (M, N)
             Zeros and ones; NaN or null for missing entries.
         y : ignored
-        **fit_params
-            With objective="errors", `sample_weight` may be given: the cost of an error in each
-            entry, an array or a sparse matrix of shape (M, N), or in each row, shape (M,). Weights
-            are finite and non-negative. An entry of weight 0 counts as missing; an entry whose
-            weight a sparse matrix does not store has the weight 1.
+        sample_weight : array or sparse matrix, shape (M, N) or (M,), optional
+            With objective="errors": the cost of an error in each entry, or in each row. Weights are
+            finite and non-negative. An entry of weight 0 counts as missing; an entry whose weight a
+            sparse matrix does not store has the weight 1.
 
         Returns
         -------
-        BooleanMatrixFactorization
+        self
             The fitted estimator.
         """
-        found = self._find(X, **fit_params)
+        found = self._find(X, sample_weight)
         self.result_, self.rank_selection_, self.n_dropped_ = found
         self._frame = Frame.of(X)
         self.provenance_: dict[str, Any] = {}
         return self
 
-    def _find(self, X: Any, **fit_params: Any) -> Found:
+    def _find(self, X: Any, sample_weight: Any = None) -> Found:
         """Check the data and the parameters, and fit."""
-        check_fit_parameters(self, fit_params)
+        check_sample_weight(self, sample_weight)
         observations = self._checked(X)
         if self.objective == "errors":
-            return fewest_errors.fit(self, observations.to_local(), **fit_params)
+            return fewest_errors.fit(self, observations.to_local(), sample_weight)
         return self._run(observations)
 
     def _checked(self, X: Any) -> ObservedEntries:
@@ -521,28 +529,28 @@ class BooleanMatrixFactorization(FittedFactorization):
         """Draw a seed from `random_state`, once per fit."""
         return int(check_random_state(self.random_state).randint(2**31))
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.uint8]:
+    def fit_transform(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> NDArray[Any]:
         """Fit, and return the row factors, as `transform` would.
 
-        With objective="errors", these are `row_factors_`. Otherwise they are decoded again. A
+        The bits of objective="errors" are `row_factors_`. Otherwise they are decoded again. A
         `row_prior` that was given row by row is used here as it is, while `transform`, which cannot
         know which rows it is given, uses its mean.
 
         Parameters
         ----------
-        X, y, **fit_params
+        X, y, sample_weight
             As in `fit`.
 
         Returns
         -------
-        (M, K) array of uint8
+        (M, K) array of uint8, or with ``output="probability"`` of float64
         """
-        result = self.fit(X, **fit_params).result_
-        if self.objective == "errors":
+        result = self.fit(X, sample_weight=sample_weight).result_
+        if self.objective == "errors" and self.output == "bits":
             return result.X
         by_row = np.asarray(self.row_prior).ndim == 2
         prior = result.model.row_prior if by_row else None
-        return self._fold_in.transform(result.observations.fetched(), prior)
+        return self._row_factors(result.observations.fetched(), prior)
 
 
 # ---------------------------------------------------------------- input and output

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from boolweave.data.observations import Observations
     from boolweave.engine.result import Result
     from boolweave.estimator.factorization import BooleanMatrixFactorization
-    from boolweave.fit.rank import RankSelection
+    from boolweave.fit.rank_selection import RankSelection
     from boolweave.runtime.checkpoint import Recorder
 
 

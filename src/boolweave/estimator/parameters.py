@@ -192,16 +192,9 @@ def check_method(parameters: BooleanMatrixFactorization) -> None:
         )
 
 
-def check_fit_parameters(
-    parameters: BooleanMatrixFactorization, fit_params: Mapping[str, object]
-) -> None:
-    """Raise if `fit` gets anything but weights, or weights that the objective does not use."""
-    unknown = [name for name in fit_params if name != "sample_weight"]
-    if unknown:
-        raise TypeError(
-            f"fit() got an unexpected argument {unknown[0]!r}; it takes only X, y and sample_weight"
-        )
-    if parameters.objective != "errors" and fit_params.get("sample_weight") is not None:
+def check_sample_weight(parameters: BooleanMatrixFactorization, sample_weight: object) -> None:
+    """Raise ValueError if `fit` gets weights that the objective does not use."""
+    if parameters.objective != "errors" and sample_weight is not None:
         raise ValueError(
             '`sample_weight` weights errors, which `objective="posterior"` does not count; set '
             '`objective="errors"`, or leave out `sample_weight`'

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from boolweave.engine.kernels.bits import pack, random_words, sizes_of
 from boolweave.fit.judging import length_in_bits, length_without_factors
-from boolweave.fit.rank import RANKS_BEYOND, STEP, RankSelection, rank_left_out
+from boolweave.fit.rank import RANKS_BEYOND, STEP, rank_left_out
+from boolweave.fit.rank_selection import RankSelection
 from boolweave.runtime.checkpoint import Recorder
 from boolweave.runtime.run import drive
 from boolweave.runtime.threads import effective_jobs

@@ -279,6 +279,8 @@ class FoldInOfFewestErrors(FoldIn):
     false_one_weight: float = 1.0
 
     def _columns(self, marginal: bool, row_prior: ArrayLike | None = None) -> FixedColumns:
+        if marginal:  # probabilities, not the factors with the smallest error
+            return super()._columns(marginal, row_prior)
         result = self.result
         known: dict[bytes, NDArray[np.uint8]] = {}
         for key, own in zip(_keys(result.observations.to_local()), result.X, strict=True):

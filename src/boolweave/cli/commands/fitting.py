@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from boolweave.cli.common import Model
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.facts import FactorFacts, FitFacts
-    from boolweave.fit.rank import RankSelection
+    from boolweave.fit.rank_selection import RankSelection
     from boolweave.io.cells import Seen
 
 # Number of labels that `info` shows.

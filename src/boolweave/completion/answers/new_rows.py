@@ -67,15 +67,16 @@ class FoldIn:
     count_scale: Doubles
     n_jobs: int | None = None
 
-    def fold_in(self, observations: Observations) -> Ensemble:
+    def fold_in(self, observations: Observations, given: Doubles | None = None) -> Ensemble:
         """The ensemble of new rows.
 
         Parameters
         ----------
         observations : Observations, shape (R, N)
             Entries of the new rows. A row without entries gets the priors. If the model was fitted
-            with ratings, the entries say on which side of the cut between zeros and ones they are;
-            if it was fitted with features of rows, those of new rows are the average, 0.
+            with ratings, the entries say on which side of the cut between zeros and ones they are.
+        given : (R, G) array, optional
+            Encoded features of the rows; by default, they are the average, 0.
 
         Returns
         -------
@@ -87,7 +88,7 @@ class FoldIn:
                 f"expected rows of {self.ensemble.shape[1]} columns, as in the fit, but got "
                 f"{observations.n_columns}; pass the columns of the fit"
             )
-        known = self._features(np.diff(observations.indptr))
+        known = self._features(np.diff(observations.indptr), given)
         pattern = self.ensemble.pattern
         if pattern is not None:
             pattern = replace(pattern, rows=pattern.of_rows(observations))
@@ -129,8 +130,10 @@ class FoldIn:
             pattern=pattern,
         )
 
-    def _features(self, counts: NDArray[np.int64]) -> Features:
-        """Features of new rows with these numbers of entries; those given in the fit are 0."""
+    def _features(self, counts: NDArray[np.int64], given: Doubles | None) -> Features:
+        """Features of new rows with these numbers of entries; those that are not given are 0."""
+        if given is not None:
+            return make_features(counts, given, self.count_scale)[0]
         n_pattern = 0 if self.ensemble.pattern is None else self.ensemble.pattern.n_features
         n_given = max(
             [

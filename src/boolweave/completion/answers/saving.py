@@ -16,7 +16,13 @@ from boolweave import saving
 from boolweave.completion.chain import cut_of
 from boolweave.completion.ensemble import Ensemble, LayerFactors, Member, Structure
 from boolweave.completion.fitting import Fitted
-from boolweave.completion.table import MOST_LEVELS, Pattern, Table
+from boolweave.completion.table import (
+    MOST_LEVELS,
+    FeatureColumn,
+    FeatureEncoding,
+    Pattern,
+    Table,
+)
 from boolweave.data.convert import LARGEST_WEIGHT
 from boolweave.data.observations import Observations
 from boolweave.engine.backend import no_array
@@ -36,7 +42,7 @@ VERSION = 4
 # far beyond those of any fit, and their products are finite.
 LARGEST, LEAST_VARIANCE = 1e9, 1e-12
 
-_CLASSES = (Member, Structure, Pattern, LayerFactors)
+_CLASSES = (Member, Structure, Pattern, LayerFactors, FeatureEncoding, FeatureColumn)
 _LAYOUT: saving.Layout = {
     **saving.OBSERVATIONS,
     "levels": "E",
@@ -57,6 +63,7 @@ class StoredCompletion:
     weights: NDArray[np.float64] | None
     row_features: NDArray[np.float64]
     column_features: NDArray[np.float64]
+    row_encoding: FeatureEncoding
     ensemble: Ensemble
     selection: list[dict[str, str | float]]
     interrupted: bool
@@ -95,6 +102,7 @@ def save(path: str | Path, model: Any) -> None:
         table.weights,
         table.row_features.here[:, 2:],
         table.column_features.here[:, 2:],
+        model._row_encoding,
         model.ensemble_,
         [{name: saving.plain(value) for name, value in line.items()} for line in model.selection_],
         bool(model.interrupted_),
@@ -128,7 +136,8 @@ def load(path: str | Path, make: type) -> Any:
         _check_selection(stored.selection)
         _check_numbers(stored)
         model = saving.made(make, stored)
-        model._keep(_table(stored), Fitted(stored.ensemble, stored.selection, stored.interrupted))
+        fitted = Fitted(stored.ensemble, stored.selection, stored.interrupted)
+        model._keep(_table(stored), fitted, stored.row_encoding)
         return saving.restored(model, stored)
 
 
@@ -214,6 +223,7 @@ def _check_numbers(stored: StoredCompletion) -> None:
     ensemble = stored.ensemble
     _check_range("intercept", ensemble.intercept)
     _check_range("row_features", stored.row_features)
+    _check_encoding(stored.row_encoding, stored.row_features.shape[1])
     _check_range("column_features", stored.column_features)
     if stored.weights is not None:
         _check_range("weights", stored.weights, 5e-324, LARGEST_WEIGHT)
@@ -232,6 +242,18 @@ def _check_numbers(stored: StoredCompletion) -> None:
         _check_range("strength", family.structure.strength)
         for member in family.members:
             _check_member(member)
+
+
+def _check_encoding(encoding: FeatureEncoding, n_features: int) -> None:
+    """Raise unless features of new rows become as many numbers as those of the fit."""
+    columns = encoding.columns or ()
+    for column in columns:
+        expect(len(column.means) == max(1, len(column.levels)), "'means' must be of all categories")
+        _check_range("means", column.means)
+        _check_range("center", column.center)
+        _check_range("deviation", column.deviation, 0.0)
+        _check_range("largest", column.largest, 5e-324, np.finfo(np.float64).max)
+    expect(sum(len(column.means) for column in columns) == n_features, "'row_encoding' must fit")
 
 
 def _check_member(member: Member) -> None:
