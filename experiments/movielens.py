@@ -54,23 +54,22 @@ RANK = 2
 
 
 def candidates(method: str, seed: int) -> list:
+    """The models of a method; "by result" are those of which the paper reports the best."""
     from boolweave import BooleanCompletion, BooleanMatrixFactorization
     from boolweave.baselines import GLRM, BiasModel, Majority, OneBitCompletion
-    from boolweave.baselines.glrm import PAPER_REGULARIZATIONS
-    from boolweave.baselines.one_bit import PAPER_BETAS
 
     loss = {"GLRM ordinal hinge": "ordinal", "GLRM logistic": "logistic"}.get(method.split(",")[0])
     if loss and "by result" in method:
         return [
             GLRM(RANK, loss=loss, regularization=s, offset=False, random_state=seed)
-            for s in PAPER_REGULARIZATIONS
+            for s in (0.01, 0.1, 1.0, 10.0)
         ]
     if loss:
         return [GLRM(loss=loss, random_state=seed)]
     if method == "1-bit, best by result":
         return [
             OneBitCompletion(beta, rank=RANK, offset=False, random_state=seed)
-            for beta in PAPER_BETAS
+            for beta in (0.1, 1.0, 10.0)
         ]
     other = {
         "1-bit": OneBitCompletion(random_state=seed),

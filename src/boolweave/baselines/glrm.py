@@ -225,7 +225,6 @@ LOSSES = {
     "hinge": HINGE,
     "ordinal": ORDINAL,
 }
-PAPER_REGULARIZATIONS = (0.01, 0.1, 1.0, 10.0)
 
 
 @declared

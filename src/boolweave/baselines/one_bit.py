@@ -24,9 +24,6 @@ from boolweave.model.odds import log_odds, sigmoid
 from boolweave.parameters import parameter
 from boolweave.runtime.types import Integers
 
-# The paper reports the best of these.
-PAPER_BETAS = (0.1, 1.0, 10.0)
-
 # Number of singular vectors computed in addition to those needed in the last iteration.
 SPARE = 5
 SUBSPACE_ITERATIONS = 2

@@ -19,32 +19,37 @@ from boolweave.runtime.checks import is_whole
 
 CONGRESSES = range(101, 108)
 
-_SENATE_CITATION = (
-    "Lewis, Jeffrey B., Keith Poole, Howard Rosenthal, Adam Boche, Aaron Rudkin, and Luke Sonnet. "
-    "Voteview: Congressional Roll-Call Votes Database. https://voteview.com/"
-)
-_VOTES84_CITATION = (
-    "Congressional Voting Records (1987). UCI Machine Learning Repository. "
-    "https://doi.org/10.24432/C5C01P. CC BY 4.0."
-)
-_ZOO_CITATION = (
-    "Forsyth, R. (1990). Zoo. UCI Machine Learning Repository. "
-    "https://doi.org/10.24432/C5R59V. CC BY 4.0."
-)
-_PALEO_CITATION = (
-    "Puolamäki K, Fortelius M, Mannila H (2006). Seriation in Paleontological Data Using Markov "
-    "Chain Monte Carlo Methods. PLOS Computational Biology 2(2): e6. "
-    "https://doi.org/10.1371/journal.pcbi.0020006. CC BY 2.5."
-)
-_MOVIETWEETINGS_CITATION = (
-    "Dooms S, De Pessemier T, Martens L (2013). MovieTweetings: a Movie Rating Dataset Collected "
-    "From Twitter. Workshop on Crowdsourcing and Human Computation for Recommender Systems, "
-    "CrowdRec at RecSys 2013. https://github.com/sidooms/MovieTweetings. MIT licence."
-)
-_MOVIELENS_CITATION = (
-    "F. Maxwell Harper and Joseph A. Konstan (2015). The MovieLens Datasets: History and Context. "
-    "ACM Transactions on Interactive Intelligent Systems 5(4). https://doi.org/10.1145/2827872"
-)
+# What to cite, by the name of the data set.
+_CITATIONS = {
+    "senate": (
+        "Lewis, Jeffrey B., Keith Poole, Howard Rosenthal, Adam Boche, Aaron Rudkin, and Luke "
+        "Sonnet. Voteview: Congressional Roll-Call Votes Database. https://voteview.com/"
+    ),
+    "votes84": (
+        "Congressional Voting Records (1987). UCI Machine Learning Repository. "
+        "https://doi.org/10.24432/C5C01P. CC BY 4.0."
+    ),
+    "zoo": (
+        "Forsyth, R. (1990). Zoo. UCI Machine Learning Repository. "
+        "https://doi.org/10.24432/C5R59V. CC BY 4.0."
+    ),
+    "paleo": (
+        "Puolamäki K, Fortelius M, Mannila H (2006). Seriation in Paleontological Data Using "
+        "Markov Chain Monte Carlo Methods. PLOS Computational Biology 2(2): e6. "
+        "https://doi.org/10.1371/journal.pcbi.0020006. CC BY 2.5."
+    ),
+    "movietweetings": (
+        "Dooms S, De Pessemier T, Martens L (2013). MovieTweetings: a Movie Rating Dataset "
+        "Collected From Twitter. Workshop on Crowdsourcing and Human Computation for "
+        "Recommender Systems, CrowdRec at RecSys 2013. "
+        "https://github.com/sidooms/MovieTweetings. MIT licence."
+    ),
+    "movielens": (
+        "F. Maxwell Harper and Joseph A. Konstan (2015). The MovieLens Datasets: History and "
+        "Context. ACM Transactions on Interactive Intelligent Systems 5(4). "
+        "https://doi.org/10.1145/2827872"
+    ),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +115,7 @@ def load_senate(congress: int = 107) -> Dataset:
         f"senate-{congress}",
         f"Votes of the United States Senate, Congress {congress} ({first_year} to "
         f"{first_year + 2}): roll calls x senators, 1 = yea, 0 = nay, others missing.",
-        _SENATE_CITATION,
+        _CITATIONS["senate"],
     )
 
 
@@ -133,7 +138,7 @@ def load_votes84() -> Dataset:
         "votes84",
         "Key votes of the United States House of Representatives in 1984: representatives x "
         "votes, 1 = yea, 0 = nay, others missing.",
-        _VOTES84_CITATION,
+        _CITATIONS["votes84"],
     )
 
 
@@ -152,7 +157,9 @@ def load_zoo() -> Dataset:
     >>> load_zoo().observations.shape
     (101, 15)
     """
-    return _load("zoo", "Animals x Boolean traits, 1 = the animal has the trait.", _ZOO_CITATION)
+    return _load(
+        "zoo", "Animals x Boolean traits, 1 = the animal has the trait.", _CITATIONS["zoo"]
+    )
 
 
 def load_paleo() -> Dataset:
@@ -174,7 +181,7 @@ def load_paleo() -> Dataset:
     return _load(
         "paleo",
         "Fossil sites of the European Neogene x genera of land mammals, 1 = found at the site.",
-        _PALEO_CITATION,
+        _CITATIONS["paleo"],
     )
 
 
@@ -206,7 +213,7 @@ def load_movietweetings() -> Dataset:
         "movietweetings",
         "Ratings of films, collected from tweets in 2013: users x films, 1 = rated 8 or more out "
         "of 10, 0 = rated lower, others missing.",
-        _MOVIETWEETINGS_CITATION,
+        _CITATIONS["movietweetings"],
     )
 
 
@@ -255,7 +262,7 @@ def load_movielens(path: str | PathLike[str]) -> Dataset:
         observations=observations,
         name="movielens",
         description="MovieLens: users x films, 1 = rated above the mean of all ratings.",
-        citation=_MOVIELENS_CITATION,
+        citation=_CITATIONS["movielens"],
     )
 
 

@@ -26,7 +26,6 @@ from boolweave.runtime.types import Array, Bits, Floats, Integers, Positions
 Tile = dict[str, list[list[int]]]
 Seen = Observations | SparseObservations
 Predict = Callable[[Integers, Integers], Floats]
-Pairs = tuple[Integers, Integers]
 
 # A matrix up to this size is drawn entry by entry, a larger one as a grid of means.
 MOST_CELLS = 1_000_000

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 HIDDEN_SHARE = 0.8
-ZOO_FACTORS = 4
-ZOO_COVERAGE = 0.8
 PARTY_COLOURS = {"Democrat": "#3b6fb6", "Republican": "#c8443a", "Independent": "#7f7f7f"}
 # Who votes together, by whether most Democrats and most Republicans do.
 SIDES = {
@@ -137,8 +135,8 @@ def _explain_zoo(zoo: Dataset, seed: int, jobs: int) -> tuple[Result, Cover]:
     """Factors with the fewest wrong entries, and few that cover most ones and no zero."""
     from boolweave.functions import cover, factorize
 
-    found = factorize(zoo.observations, n_components=ZOO_FACTORS, n_jobs=jobs, random_state=seed)
-    return found, cover(zoo.observations, coverage=ZOO_COVERAGE, random_state=seed)
+    found = factorize(zoo.observations, n_components=4, n_jobs=jobs, random_state=seed)
+    return found, cover(zoo.observations, coverage=0.8, random_state=seed)
 
 
 def _fit_all(
