@@ -445,9 +445,20 @@ def cover(
     shown = check_verbose(verbose)
     matrix = X if isinstance(X, Matrix) else Matrix.of_data(X)
     required = Requirements.of(
-        matrix, coverage, false_ones, n_components, fixed, max_rows, max_columns, min_rows,
-        min_columns, max_roles_per_row, conflicts, objective, closed,
-    )  # fmt: skip
+        matrix,
+        coverage,
+        false_ones,
+        n_components,
+        fixed,
+        max_rows,
+        max_columns,
+        min_rows,
+        min_columns,
+        max_roles_per_row,
+        conflicts,
+        objective,
+        closed,
+    )
     attributes = None
     if row_attributes is not None:
         attributes = attributes_of(row_attributes, matrix.observations)

@@ -153,9 +153,14 @@ def _room_for(merged: Merged, goal: Requirements, n_factors: int) -> Roles:
     ]
     ones = merged.ones, transposed(merged.ones, N)
     roles = no_roles(
-        (merged.allowed.rows, merged.allowed.columns), ones, weights, (limits[0], limits[1]),
-        pack(conflicts), np.array([*whole, price + together]), most,
-    )  # fmt: skip
+        (merged.allowed.rows, merged.allowed.columns),
+        ones,
+        weights,
+        (limits[0], limits[1]),
+        pack(conflicts),
+        np.array([*whole, price + together]),
+        most,
+    )
     nothing = np.zeros(n_words(M), dtype=np.uint64)
     outside = np.flatnonzero(merged.column_of < 0)  # columns without ones
     is_outside = goal.fixed[:, outside].sum(axis=1) > 0

@@ -32,9 +32,12 @@ SHARE_OF_FACTORS = {"roles": 0.6, "assignments": 0.1}
 
 
 def find_cover(
-    matrix: Matrix, required: Requirements, seed: int, run: Run | None = None,
+    matrix: Matrix,
+    required: Requirements,
+    seed: int,
+    run: Run | None = None,
     attributes: dict[str, list[str]] | None = None,
-) -> Cover:  # fmt: skip
+) -> Cover:
     """Find the fewest factors that meet the requirements, described by attributes of the rows.
 
     When the time is over, or at Ctrl-C, the answer is the best cover so far.

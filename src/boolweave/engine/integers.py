@@ -56,22 +56,9 @@ from boolweave.runtime.storage import Files, Memory, iterate_blocks, release_pag
 from boolweave.runtime.threads import effective_jobs, pool_of, run_all
 from boolweave.runtime.types import Array, Floats, Integers
 
-# Number of messages that are converted at a time, as 32-bit floats.
-CONVERTED = 1 << 16
-
 # With at least this many factors, and if all entries are ones, the max-sum messages of an entry are
 # stored together; see `kernels.zeros.ones`.
 BY_ENTRY = 32
-
-# Number of beliefs that are summed at a time.
-AT_ONCE = 1 << 15
-
-# With fewer variables than this, compiling a kernel for sums of 16 bits takes more time than it
-# saves.
-WORTH_IT = 1 << 18
-
-# Its multiples fill the unit interval evenly.
-GOLDEN = 0.6180339887498949
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,13 +258,15 @@ class IntegerBackend:
         scale = np.float32(problem.quantization.unit * integer_sum_product.LOG_ODDS_STEPS)
         converted = self.store.zeros(problem.shapes("sum-product"), np.int16)
         blocks = zip(problem.blocks, packed, converted, strict=True)
+        # Number of messages that are converted at a time, as 32-bit floats.
+        n_at_once = 1 << 16
         for block, array, out in iterate_blocks(blocks, lambda part: (part[0].codes, *part[1:])):
             if problem.is_by_entry(block):
                 for k in range(problem.n_components):
                     out[:, k] = block.to_lanes(np.rint(array[: block.n_entries, k] * scale))
                 continue
             zeros = problem.stored_zeros(block)[:, None, :].astype(np.float32)
-            step = max(1, CONVERTED // max(1, out[:1].size))
+            step = max(1, n_at_once // max(1, out[:1].size))
             for start in range(0, len(out), step):
                 some = slice(start, start + step)
                 out[some] = np.rint((array[some] - zeros[some]) * scale)
@@ -370,7 +359,9 @@ class IntegerBackend:
             rows, columns = before.rows, before.columns
         sums = messages_of(state).sums
         unit = np.float32(problem.quantization.unit_in(state.semiring))
-        field, size = state.field, max(1, AT_ONCE // K)
+        # Number of beliefs that are summed at a time.
+        at_once = 1 << 15
+        field, size = state.field, max(1, at_once // K)
 
         def of_block(i: int) -> None:
             block, side = problem.blocks[i], sums.rows[i]
@@ -505,7 +496,10 @@ def _sum_types(problem: IntegerProblem, semiring: Semiring) -> tuple[type[np.sig
     in_column = problem.most_in_column
     largest = 2 * LARGEST_EVIDENCE * integer_sum_product.LOG_ODDS_STEPS
     kind = np.int32 if max(in_row, in_column) * largest < 2**31 else np.int64
-    many = problem.shape[0] * problem.n_components >= WORTH_IT
+    # With fewer variables than this, compiling a kernel for sums of 16 bits takes more time than it
+    # saves.
+    worth_it = 1 << 18
+    many = problem.shape[0] * problem.n_components >= worth_it
     narrow = many and semiring == "max-sum" and in_row * integer_max_sum.LARGEST_MOVE <= NARROW
     return np.int16 if narrow else kind, kind
 
@@ -582,12 +576,21 @@ def step(
         for side in (*sums.rows, sums.columns):
             side.changed[:] = True
         sums.last_setting = setting
+    # Its multiples fill the unit interval evenly.
+    golden = 0.6180339887498949
     iteration = Iteration(
-        xor_of(problem.model.product), state.semiring, quantization, damping,
-        int((sums.n_steps + 1) * GOLDEN % 1.0 * integer_max_sum.DAMPING_STEPS),
-        quantization.scale(state.semiring), sums.columns,
-        problem.quantised_row_prior, field, problem.per_entry, None if out is None else out.rows,
-    )  # fmt: skip
+        xor_of(problem.model.product),
+        state.semiring,
+        quantization,
+        damping,
+        int((sums.n_steps + 1) * golden % 1.0 * integer_max_sum.DAMPING_STEPS),
+        quantization.scale(state.semiring),
+        sums.columns,
+        problem.quantised_row_prior,
+        field,
+        problem.per_entry,
+        None if out is None else out.rows,
+    )
 
     def one_group(numbers: Iterable[int]) -> Updated:
         return update(iteration, problem.blocks, messages, numbers)

@@ -46,9 +46,15 @@ def normal_between(low: float, high: float) -> float:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def evidence_of(
-    mean: Floats, variance: Floats, levels: Integers, cuts: Floats, strength: float,
-    table: Floats, limit: float, out: Floats,
-) -> None:  # fmt: skip
+    mean: Floats,
+    variance: Floats,
+    levels: Integers,
+    cuts: Floats,
+    strength: float,
+    table: Floats,
+    limit: float,
+    out: Floats,
+) -> None:
     """out = log p(o | z = 1) / p(o | z = 0) at each entry, cut to ±limit.
 
     y is normal with mean mean ± strength and variance 1 + variance; a level is seen where y is

@@ -158,9 +158,14 @@ def _scratch(n: int, most: int) -> _Scratch:
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy", fastmath=REORDER)
 def _gather(
-    lines: Lines, mixed: Mixed | None, binary: bool, begin: int, end: int, other: Floats,
+    lines: Lines,
+    mixed: Mixed | None,
+    binary: bool,
+    begin: int,
+    end: int,
+    other: Floats,
     to: _Scratch,
-) -> None:  # fmt: skip
+) -> None:
     """Put what the entries of a line need side by side."""
     n_directions = other.shape[1] - 1
     for e in range(end - begin):
@@ -190,9 +195,14 @@ def _set_means(at: Floats, of: _Scratch, n_entries: int) -> None:
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy", fastmath=REORDER)
 def _log_posterior(
-    lines: Lines, link: Link, weights: Floats | None, prior: Prior, line: int, at: Floats,
+    lines: Lines,
+    link: Link,
+    weights: Floats | None,
+    prior: Prior,
+    line: int,
+    at: Floats,
     of: _Scratch,
-) -> float:  # fmt: skip
+) -> float:
     """The log-posterior of the parameters of a line, given all else."""
     begin, end = lines.indptr[line], lines.indptr[line + 1]
     _set_means(at, of, end - begin)
@@ -288,9 +298,17 @@ def _add_up(
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=REORDER)
 def draw_lines(
-    lines: Lines, link: Link, mixed: Mixed | None, weights: Floats | None, prior: Prior,
-    own: Draws, other: Floats, seed: int, first: int, last: int,
-) -> None:  # fmt: skip
+    lines: Lines,
+    link: Link,
+    mixed: Mixed | None,
+    weights: Floats | None,
+    prior: Prior,
+    own: Draws,
+    other: Floats,
+    seed: int,
+    first: int,
+    last: int,
+) -> None:
     """Draw the parameters of the lines from first to last, in place.
 
     Parameters

@@ -64,18 +64,26 @@ class _Scratch(NamedTuple):
 @njit(nogil=True, cache=True, error_model="numpy")
 def _scratch(n_entries: int, n_layers: int, n_factors: int) -> Any:
     return _Scratch(
-        np.empty(n_entries), np.empty(n_entries), np.empty(n_entries),
-        np.empty((n_layers, n_entries)), np.empty((n_layers, n_factors, n_entries)),
-        np.empty((n_layers, n_factors, n_entries)), np.empty((n_layers, n_factors, n_entries)),
+        np.empty(n_entries),
+        np.empty(n_entries),
+        np.empty(n_entries),
+        np.empty((n_layers, n_entries)),
+        np.empty((n_layers, n_factors, n_entries)),
+        np.empty((n_layers, n_factors, n_entries)),
+        np.empty((n_layers, n_factors, n_entries)),
         np.ones((n_factors + 1, n_entries)),
-    )  # fmt: skip
+    )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _gather(
-    lines: Lines, line: int, fixed: FixedColumns, factor_prior: Floats, here: _Scratch,
+    lines: Lines,
+    line: int,
+    fixed: FixedColumns,
+    factor_prior: Floats,
+    here: _Scratch,
     out: FoldedRows,
-) -> None:  # fmt: skip
+) -> None:
     """Begin with the priors of a row's factors."""
     begin = lines.indptr[line]
     n = lines.indptr[line + 1] - begin
@@ -122,9 +130,16 @@ def _add_layer(n_entries: int, strength: float, layer: int, here: _Scratch, time
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
 def _newton(
-    lines: Lines, link: Link, prior: Prior, line: int, fixed: FixedColumns, here: _Scratch,
-    precision: Floats, target: Floats, at: Floats,
-) -> None:  # fmt: skip
+    lines: Lines,
+    link: Link,
+    prior: Prior,
+    line: int,
+    fixed: FixedColumns,
+    here: _Scratch,
+    precision: Floats,
+    target: Floats,
+    at: Floats,
+) -> None:
     """One step of Newton's method for `at`; the lower root of the curvature is left behind."""
     begin = lines.indptr[line]
     n = at.shape[0]
@@ -248,9 +263,14 @@ def _pass_messages(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def fold_rows(
-    lines: Lines, link: Link, prior: Prior, factor_prior: Floats, fixed: FixedColumns,
-    n_rounds: int, out: FoldedRows,
-) -> None:  # fmt: skip
+    lines: Lines,
+    link: Link,
+    prior: Prior,
+    factor_prior: Floats,
+    fixed: FixedColumns,
+    n_rounds: int,
+    out: FoldedRows,
+) -> None:
     """Offsets, directions and factors of rows, each from its own entries.
 
     Parameters

@@ -642,9 +642,14 @@ def anneal(
 
 
 def no_roles(
-    allowed: tuple[Words, Words], ones: tuple[Words, Words], weight: tuple[Indices, Indices],
-    limits: tuple[Indices, Indices], conflicts: Words, whole: Indices, most: int,
-) -> Roles:  # fmt: skip
+    allowed: tuple[Words, Words],
+    ones: tuple[Words, Words],
+    weight: tuple[Indices, Indices],
+    limits: tuple[Indices, Indices],
+    conflicts: Words,
+    whole: Indices,
+    most: int,
+) -> Roles:
     """Make room for at most `most` factors; there are none yet, and every one is missed.
 
     Parameters
@@ -668,10 +673,20 @@ def no_roles(
         L, own = shape[kind], n_words(shape[kind])
         apart = conflicts if kind == COLUMN else words(L, own)
         return Side(
-            allowed[kind], ones[kind], ones[kind].copy(), np.zeros_like(ones[kind]), apart,
-            weight[kind], limits[kind], words(most, own), np.zeros(most, dtype=np.int64),
-            words(L, n_words(most)), np.zeros(L, dtype=np.int64), words(most, own), words(3, own),
-        )  # fmt: skip
+            allowed[kind],
+            ones[kind],
+            ones[kind].copy(),
+            np.zeros_like(ones[kind]),
+            apart,
+            weight[kind],
+            limits[kind],
+            words(most, own),
+            np.zeros(most, dtype=np.int64),
+            words(L, n_words(most)),
+            np.zeros(L, dtype=np.int64),
+            words(most, own),
+            words(3, own),
+        )
 
     missed = sum(
         int(weight[0][row]) * int(weight[1][members(ones[0][row])].sum()) for row in range(M)
@@ -680,7 +695,10 @@ def no_roles(
     n = np.zeros(7, dtype=np.int64)
     n[N_MISSED] = missed
     return Roles(
-        (side(ROW), side(COLUMN)), whole, np.zeros(shape, dtype=np.int16), n,
+        (side(ROW), side(COLUMN)),
+        whole,
+        np.zeros(shape, dtype=np.int16),
+        n,
         np.zeros((16 * (M + N) + 4096, 3), dtype=np.int64),
         np.zeros((n_ones + 64, 2), dtype=np.int64),
-    )  # fmt: skip
+    )

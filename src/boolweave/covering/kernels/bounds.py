@@ -282,9 +282,16 @@ def heaviest(
 
 @njit(cache=True, nogil=True)
 def price(
-    allowed: Allowed, ones: Ones, order: Indices, weight: Indices, limit: int, most_work: int,
-    members: Indices, start: Indices, stop: Flag,
-) -> tuple[int, int]:  # fmt: skip
+    allowed: Allowed,
+    ones: Ones,
+    order: Indices,
+    weight: Indices,
+    limit: int,
+    most_work: int,
+    members: Indices,
+    start: Indices,
+    stop: Flag,
+) -> tuple[int, int]:
     """Find cliques that are too heavy, and lower weights until there are none.
 
     For each one, the last first, the heaviest clique of it and later ones is found. If this is too

@@ -66,9 +66,15 @@ def empty_cliques(shape: tuple[int, int], most: int) -> Cliques:
     M, N = shape
     n_rows, n_columns = np.zeros((2, most), dtype=np.int64)
     return Cliques(
-        words(most, M), words(most, N), n_rows, n_columns, words(most, M), words(most, N),
-        words(M, most), words(N, most),
-    )  # fmt: skip
+        words(most, M),
+        words(most, N),
+        n_rows,
+        n_columns,
+        words(most, M),
+        words(most, N),
+        words(M, most),
+        words(N, most),
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -199,9 +205,15 @@ def _rearrange(order: Indices, clique: Indices, n_cliques: int, random: Words) -
 
 @njit(cache=True, nogil=True)
 def iterate(
-    allowed: Allowed, ones: Ones, order: Indices, limits: Limits, c: Cliques, clique: Indices,
-    random: Words, n_rounds: int,
-) -> int:  # fmt: skip
+    allowed: Allowed,
+    ones: Ones,
+    order: Indices,
+    limits: Limits,
+    c: Cliques,
+    clique: Indices,
+    random: Words,
+    n_rounds: int,
+) -> int:
     """Repeat first fit, beginning with an order and the cliques that resulted from it.
 
     Returns the number of cliques.
@@ -247,9 +259,15 @@ def _add(allowed: Words, free: Words, row: int, columns: Words, count: Indices) 
 
 @njit(cache=True, nogil=True)
 def _grow(
-    allowed: Allowed, free: Words, row: int, column: int, rows: Indices, columns: Words,
-    most_work: int, stop: Flag,
-) -> tuple[int, int]:  # fmt: skip
+    allowed: Allowed,
+    free: Words,
+    row: int,
+    column: int,
+    rows: Indices,
+    columns: Words,
+    most_work: int,
+    stop: Flag,
+) -> tuple[int, int]:
     """Grow the tile of a one: set its rows and columns; return the number of rows, and the work.
 
     It begins with the row of the one and all columns that this row allows. Of the rows that allow
@@ -282,9 +300,14 @@ def _grow(
 
 @njit(cache=True, nogil=True)
 def greedy_tiles(
-    allowed: Allowed, ones: Ones, active: Words, order: Indices, most_work: int, clique: Indices,
+    allowed: Allowed,
+    ones: Ones,
+    active: Words,
+    order: Indices,
+    most_work: int,
+    clique: Indices,
     stop: Flag,
-) -> int:  # fmt: skip
+) -> int:
     """Cover the ones with tiles, and set the `clique` (E,) of each one; return how many there are.
 
     Each tile is grown from the next one, in an `order` (E,), that is free: in no earlier tile. Once

@@ -210,9 +210,16 @@ def _is_due(allowed: Allowed, column: int, changed: Indices, since: int) -> bool
 
 @njit(cache=True, nogil=True)
 def _remove(
-    active: Words, ones: Ones, e: int, forced: bool, memory: Span, found: Reduction,
-    changed: Indices, now: int, inside: Indices,
-) -> bool:  # fmt: skip
+    active: Words,
+    ones: Ones,
+    e: int,
+    forced: bool,
+    memory: Span,
+    found: Reduction,
+    changed: Indices,
+    now: int,
+    inside: Indices,
+) -> bool:
     """Remove the active ones that e forces into a clique or dominates; whether there were any.
 
     `inside` (E,) is scratch memory.
@@ -240,9 +247,15 @@ def _remove(
 
 @njit(cache=True, nogil=True)
 def reduce(
-    allowed: Allowed, active: Words, ones: Ones, order: Indices, memory: Span, found: Reduction,
-    most_words: int, stop: Flag,
-) -> None:  # fmt: skip
+    allowed: Allowed,
+    active: Words,
+    ones: Ones,
+    order: Indices,
+    memory: Span,
+    found: Reduction,
+    most_words: int,
+    stop: Flag,
+) -> None:
     """Apply both rules until nothing changes, or until `most_words` words have been read.
 
     It also ends when another thread sets `stop[0]`.

@@ -123,9 +123,16 @@ def _add_to(count: Indices, inside: Indices, n: int, by: int) -> int:
 
 @njit(cache=True, nogil=True)
 def differences(
-    start: Indices, factors: Indices, columns: Words, ones_start: Indices, ones: Indices,
-    missing_start: Indices, missing: Indices, missed: Indices, false: Indices,
-) -> tuple[int, int]:  # fmt: skip
+    start: Indices,
+    factors: Indices,
+    columns: Words,
+    ones_start: Indices,
+    ones: Indices,
+    missing_start: Indices,
+    missing: Indices,
+    missed: Indices,
+    false: Indices,
+) -> tuple[int, int]:
     """List the ones that are missed and the zeros that are covered; return their numbers.
 
     Parameters
@@ -173,9 +180,15 @@ def differences(
 
 @njit(cache=True, nogil=True)
 def best_lines(
-    table: Table, entries: Entries, side: Side, k: int, pattern: Words, most: int, chosen: Words,
+    table: Table,
+    entries: Entries,
+    side: Side,
+    k: int,
+    pattern: Words,
+    most: int,
+    chosen: Words,
     saved: Floats,
-) -> float:  # fmt: skip
+) -> float:
     """Choose at most `most` lines for factor k that save most, given its pattern.
 
     Returns what they save. `saved` (at least as long as the number of lines,) is scratch memory.
@@ -224,9 +237,15 @@ def alternate_within(
 
 @njit(cache=True, nogil=True)
 def grow(
-    table: Table, factors: Factors, limits: Limits, memory: Scratch, random: Words, n_tries: int,
-    most_missed: int, stop: Flag,
-) -> int:  # fmt: skip
+    table: Table,
+    factors: Factors,
+    limits: Limits,
+    memory: Scratch,
+    random: Words,
+    n_tries: int,
+    most_missed: int,
+    stop: Flag,
+) -> int:
     """Set the factors, one after another, to the best of some random tiles each.
 
     It ends when at most `most_missed` ones are missed, when no tile is useful, after the last

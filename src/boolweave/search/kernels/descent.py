@@ -227,9 +227,14 @@ def scratch(shape: tuple[int, int], n_components: int) -> Scratch:
 
 @njit(cache=True, nogil=True)
 def descend(
-    table: Table, factors: Factors, memory: Scratch, random: Words, most: int, ties: int,
+    table: Table,
+    factors: Factors,
+    memory: Scratch,
+    random: Words,
+    most: int,
+    ties: int,
     stop: NDArray[np.bool_],
-) -> tuple[float, int]:  # fmt: skip
+) -> tuple[float, int]:
     """Refit all factors in random order until the cost does not fall; return it and the work.
 
     It ends early when another thread sets `stop[0]`.
@@ -296,9 +301,13 @@ def _clear_marks(memory: Scratch) -> None:
 
 @njit(cache=True, nogil=True)
 def _repair(
-    table: Table, factors: Factors, memory: Scratch, random: Words, ties: int,
+    table: Table,
+    factors: Factors,
+    memory: Scratch,
+    random: Words,
+    ties: int,
     stop: NDArray[np.bool_],
-) -> int:  # fmt: skip
+) -> int:
     """Refit the factors around a change, and around the resulting changes; return their number."""
     K, n = len(memory.waits), 0
     while n < 2 * K + 10 and not stop[0]:
@@ -353,9 +362,17 @@ def size(factors: Factors) -> int:
 
 @njit(cache=True, nogil=True)
 def improve(
-    table: Table, factors: Factors, kept: Factors, memory: Scratch, random: Words,
-    most_work: int, least_trials: int, most_trials: int, simplify: bool, stop: NDArray[np.bool_],
-) -> tuple[float, int]:  # fmt: skip
+    table: Table,
+    factors: Factors,
+    kept: Factors,
+    memory: Scratch,
+    random: Words,
+    most_work: int,
+    least_trials: int,
+    most_trials: int,
+    simplify: bool,
+    stop: NDArray[np.bool_],
+) -> tuple[float, int]:
     """Repeatedly replace one or two factors by new tiles, descend, and keep what is not worse.
 
     With `simplify`, the size (rows and columns of all factors) must not rise either if the cost is
@@ -402,9 +419,13 @@ def improve(
 
 @njit(cache=True, nogil=True)
 def fill(
-    table: Table, factors: Factors, memory: Scratch, random: Words, n_tries: int,
+    table: Table,
+    factors: Factors,
+    memory: Scratch,
+    random: Words,
+    n_tries: int,
     stop: NDArray[np.bool_],
-) -> None:  # fmt: skip
+) -> None:
     """Make the best of some random tiles a factor, one factor after another.
 
     It ends early when another thread sets `stop[0]`.

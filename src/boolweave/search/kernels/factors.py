@@ -179,9 +179,14 @@ def cost(table: Table, factors: Factors) -> float:
 
 @njit(cache=True, nogil=True)
 def gains(
-    table: Table, entries: Entries, side: Side, k: int, pattern: Words, lines: Words,
+    table: Table,
+    entries: Entries,
+    side: Side,
+    k: int,
+    pattern: Words,
+    lines: Words,
     saved: NDArray[np.float64],
-) -> None:  # fmt: skip
+) -> None:
     """Compute what is saved in each line if factor k covers `pattern` there, with others fixed.
 
     The factors other than k cover what is covered twice, and what is covered once but not by k.
@@ -319,9 +324,14 @@ def _cover(patterns: Words, members: Words, xor: bool, covered: Words) -> None:
 
 @njit(cache=True, nogil=True)
 def _flip_while_better(
-    entries: Entries, false_weight: float, xor: bool, line: int, patterns: Words, members: Words,
+    entries: Entries,
+    false_weight: float,
+    xor: bool,
+    line: int,
+    patterns: Words,
+    members: Words,
     covered: Words,
-) -> float:  # fmt: skip
+) -> float:
     """Add or remove the factor that saves most, or exchange two, until nothing helps."""
     K = patterns.shape[0]
     _cover(patterns, members, xor, covered)
