@@ -146,7 +146,7 @@ def encoded_table():
     draw = np.random.default_rng(0)
     table = polars.DataFrame({
         "age": draw.integers(18, 80, 40),
-        "likes": draw.choice(["tea;rum", "tea", "milk;tea", "gin"], 40),
+        "likes": draw.choice(["tea;rum", "tea", "milk;tea", "rum;milk"], 40),
         "town": draw.choice(["Bonn", "Ulm", "Kiel", None], 40),
         "agrees": draw.choice(["yes", "no", ""], 40),
     })  # fmt: skip
