@@ -278,6 +278,19 @@ def test_parquet_and_arrow(tmp_path):
     message(tmp_path / "t.parquet")
 
 
+def test_numbers_beside_categories_in_typed_files(tmp_path):
+    """Whether each line holds an entry is asked of columns of every type."""
+    names, kinds = [f"r{n}" for n in range(12)], ["x", "y", "z"] * 4
+    likes = {"tea": [0, 1] * 6, "milk": [1, 0, 0] * 4, "rum": [0, 0, 1, 1] * 3}
+    answers = pl.DataFrame({"name": names, **likes, "kind": kinds})
+    answers.write_parquet(tmp_path / "t.parquet")
+    answers.write_ipc(tmp_path / "t.arrow")
+    for name in ("t.parquet", "t.arrow"):
+        seen = io.read(tmp_path / name, encode="auto").observations
+        assert list(seen.column_labels) == [*likes, "kind = x", "kind = y", "kind = z"]
+        assert seen.n_ones == 6 + 4 + 6 + 12
+
+
 def test_matrix_market_and_numpy(tmp_path):
     matrix = scipy.sparse.coo_array(([1, 0, 1], ([0, 0, 1], [0, 1, 1])), shape=(2, 3))
     scipy.io.mmwrite(tmp_path / "m.mtx", matrix)

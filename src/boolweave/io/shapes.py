@@ -94,7 +94,7 @@ def long_form(frame: pl.DataFrame, words: CellWords) -> LongForm | None:
     keys = [
         name
         for name, n in counts.items()
-        if 1 < n < n_lines and not lines[name].null_count() and not (lines[name] == "").any()
+        if 1 < n < n_lines and not lines[name].null_count() and not _has_empty(lines[name])
     ]
     for row, column in _pairs(keys):
         is_grid = n_lines >= FILLED * counts[row] * counts[column]
@@ -122,6 +122,13 @@ def long_form(frame: pl.DataFrame, words: CellWords) -> LongForm | None:
             return form
         return LongForm(row, column)
     return None
+
+
+def _has_empty(cells: pl.Series) -> bool:
+    """Whether texts among the cells are empty; polars does not compare numbers with a text."""
+    import polars as pl
+
+    return cells.dtype == pl.String and bool((cells == "").any())
 
 
 def _is_id(name: str) -> bool:
