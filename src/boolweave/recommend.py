@@ -188,9 +188,12 @@ class Recommendations:
     rows : array of shape (R,)
         The requested rows.
     columns : array of shape (R, n)
-        Columns, the most probable first; −1 if a row has fewer than n unobserved columns.
+        Columns, the most probable first; −1 if a row has fewer than n unobserved columns whose
+        probability is at least `least`.
     probabilities : array of shape (R, n)
         P(o = 1); NaN where the column is −1.
+    least : float
+        The least probability of a recommendation.
     reasons : tuple of R tuples of n texts
         One line each, empty where the column is −1. They are computed on first use.
     table : polars.DataFrame
@@ -216,6 +219,16 @@ class Recommendations:
     columns: NDArray[np.intp]
     probabilities: NDArray[np.float64]
     explainer: Explains = field(repr=False)
+    least: float = 0.0
+
+    def above(self, least: float) -> Recommendations:
+        """Those with at least this probability; the others are left out."""
+        if not 0 <= least <= 1:
+            raise ValueError(f"least must be a probability from 0 to 1, got {least!r}")
+        likely = self.probabilities >= least
+        columns = np.where(likely, self.columns, -1)
+        chances = np.where(likely, self.probabilities, np.nan)
+        return Recommendations(self.rows, columns, chances, self.explainer, least)
 
     def explain(self, i: int, j: int) -> Any:
         """Explain the j-th recommendation of the i-th requested row, both from 0."""
@@ -275,7 +288,10 @@ class Recommendations:
                 for column, chance in zip(own[:text_columns], chances, strict=False)
             ]
             more = f" and {len(own) - text_columns} more" if len(own) > text_columns else ""
-            what = ", ".join(shown) or "nothing, because every column was observed"
+            none = "because every column was observed"
+            if self.least > 0:
+                none = f"no unobserved column has a probability of {percent(self.least)} or more"
+            what = ", ".join(shown) or f"nothing, {none}"
             lines.append(f"  {name_of(seen, int(row), 'row')}: {what}{more}")
         if n > text_rows:
             lines.append(f"  and {n - text_rows:,} more rows")
@@ -512,7 +528,9 @@ class RecommenderMixin:
         """An explainer of rows of the fit or of new rows, and the form of its tables."""
         raise NotImplementedError
 
-    def recommend(self, rows: Any, n: int = 10, *, why: bool = False, **words: str) -> Any:
+    def recommend(
+        self, rows: Any, n: int = 10, *, least: float = 0.0, why: bool = False, **words: str
+    ) -> Any:
         """Recommend the n unobserved columns of each row that are most probably 1.
 
         In a factorization with ``zeros="collective"``, only ones count as observed, because a zero
@@ -524,6 +542,8 @@ class RecommenderMixin:
             The rows may also be a matrix as in `transform`, whose new rows are folded in.
         n : int
             Number of columns for each row.
+        least : float
+            The least probability of a recommendation; a row may then have fewer than n.
         why : bool
             Whether the table has a column with reasons.
         **words
@@ -540,7 +560,7 @@ class RecommenderMixin:
         explainer, frame = self._explainer(rows, words)
         seen = explainer.observations
         at = np.arange(seen.n_rows) if is_matrix(rows) else positions(rows, seen, "row")
-        found = recommend_at(explainer, at, n)
+        found = recommend_at(explainer, at, n).above(least)
         return found if frame is None else found.in_form_of(frame, why=why)
 
     def _explain(self, row: Any, col: Any, words: dict[str, str]) -> Any:

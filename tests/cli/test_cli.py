@@ -158,12 +158,16 @@ def test_predict(shop):
 
 
 def test_recommend_and_explain(shop):
-    found = json.loads(answer("recommend", "likes.npz", "Fay", "Cy", "-n", "1", "--json", cwd=shop))
+    both = ("recommend", "likes.npz", "Fay", "Cy", "-n", "1", "--json")
+    done = run(*both, cwd=shop, text=True)
+    assert [line["row"] for line in json.loads(done.stdout)] == ["Fay"]
+    assert "nothing above 50% for Cy; --least 0 shows what is most probable" in done.stderr
+    found = json.loads(answer(*both, "--least", "0", cwd=shop))
     assert [(r["row"], r["rank"], r["column"]) for r in found] == [
         ("Fay", 1, "gin"), ("Cy", 1, "milk")
     ]  # fmt: skip
     assert all(line["why"].startswith("because ") for line in found)
-    assert answer("recommend", "likes.npz", cwd=shop).count("\n") == 5
+    assert answer("recommend", "likes.npz", "--least", "0", cwd=shop).count("\n") == 5
     text = answer("explain", "likes.npz", "Ann", "tea", cwd=shop)
     assert "Ann, tea: 1" in text and "because factor" in text
     reason = json.loads(answer("explain", "likes.npz", "Fay", "gin", "--json", cwd=shop))

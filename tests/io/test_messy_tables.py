@@ -399,9 +399,9 @@ def test_workbooks_need_their_packages(tmp_path, monkeypatch):
     from boolweave.runtime import extras
 
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"pip install 'boolweave\[excel\]'"):
+    with pytest.raises(ImportError, match=r"pip install .*\[excel\]'"):
         excel.read_sheet(tmp_path / "x.xlsx", "x.xlsx", None)
-    with pytest.raises(ImportError, match=r"pip install 'boolweave\[excel\]'"):
+    with pytest.raises(ImportError, match=r"pip install .*\[excel\]'"):
         output_format(tmp_path / "x.xlsx", None, ("xlsx",))
 
 

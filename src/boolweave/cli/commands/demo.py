@@ -12,6 +12,7 @@ import typer
 
 from boolweave.cli.options import Jobs, Seed
 from boolweave.cli.output import check_picture, put_json, save_picture
+from boolweave.runtime.extras import installing
 
 if TYPE_CHECKING:
     from boolweave.covering.result import Cover
@@ -108,7 +109,7 @@ def demo(
         return
     if not quiet:
         _print_zoo(page, zoo, found, groups)
-    picture = "No picture: it needs matplotlib, pip install 'boolweave[plot]'"
+    picture = f"No picture: it needs matplotlib, {installing('plot')}"
     messages.print(f"Picture: {output}" if with_picture else picture, markup=False)
     for dataset in (senate, zoo):
         messages.print(f"Data: {dataset.citation}", style="dim")

@@ -162,6 +162,10 @@ def recommend(
     ] = None,
     *,
     n: Annotated[int, typer.Option("-n", min=1, help="Number of recommendations per row.")] = 10,
+    least: Annotated[
+        float,
+        typer.Option(min=0.0, max=1.0, metavar="P", help="Least probability to be recommended."),
+    ] = 0.5,
     new: NewRows = None,
     why: Annotated[
         bool | None,
@@ -178,7 +182,8 @@ def recommend(
 ) -> None:
     """Recommend the most probable unobserved columns of each row, with reasons.
 
-    With --new, the rows are those of a file, which the model has not seen.
+    Columns with a probability below --least are left out. With --new, the rows are those of a file,
+    which the model has not seen.
 
     Example: boolweave recommend likes.npz Ann Bo -n 5 --verb likes --nouns guests,drinks
     """
@@ -186,7 +191,7 @@ def recommend(
 
     from boolweave.data.frames import Frame
     from boolweave.data.labels import name_of
-    from boolweave.recommend import recommend_at, some_names
+    from boolweave.recommend import percent, recommend_at, some_names
 
     kind = check_output(writing)
     called = nouns_of(nouns)
@@ -194,7 +199,8 @@ def recommend(
     explainer = _explainer(fitted, new, reading, writing.quiet, verb, called)
     seen = explainer.observations
     wanted = find_positions(seen, rows, "row", new) if rows else np.arange(seen.n_rows)
-    found = recommend_at(explainer, wanted, n)
+    unobserved = recommend_at(explainer, wanted, n)
+    found = unobserved.above(least)
     if in_words(writing) and rows:
         for line in _in_sentences(found):
             typer.echo(line)
@@ -202,11 +208,18 @@ def recommend(
         with_why = why or (why is None and bool(rows))
         table = found.in_form_of(Frame("polars"), why=with_why)
         put_table(writing, kind, _named(table, seen))
-    nothing = wanted[(found.columns < 0).all(axis=1)]
-    if len(nothing):
-        names = tuple(name_of(seen, int(row), "row") for row in nothing[:5])
-        which = some_names(names, len(nothing))
-        print_message(f"nothing to recommend: every column was observed in {which}", writing.quiet)
+    full = (unobserved.columns < 0).all(axis=1)
+    unlikely = (found.columns < 0).all(axis=1) & ~full
+    for nothing, words in (
+        (wanted[full], "nothing to recommend: every column was observed in {}"),
+        (
+            wanted[unlikely],
+            f"nothing above {percent(least)} for {{}}; --least 0 shows what is most probable",
+        ),
+    ):
+        if len(nothing):
+            names = tuple(name_of(seen, int(row), "row") for row in nothing[:5])
+            print_message(words.format(some_names(names, len(nothing))), writing.quiet)
 
 
 def _explainer(

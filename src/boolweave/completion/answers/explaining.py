@@ -587,7 +587,8 @@ class CompletionExplanation:
 
     def reason(self) -> str:
         """The strongest reason, in one line, for a one in this column rather than in others."""
-        own = [part for part in self.parts if part.kind not in ("base", "row")]
+        # Which entries were observed is no reason that a reader could check.
+        own = [part for part in self.parts if part.kind not in ("base", "row", "pattern")]
         best = max(own, key=lambda part: part.log_odds)
         if best.log_odds > 0 and best.factors and best.factors[0].raises:
             return f"because {best.factors[0].evidence}"
