@@ -19,6 +19,7 @@
 # %%
 import matplotlib.pyplot as plt
 import numpy as np
+import polars as pl
 
 from boolweave import Observations, cover
 
@@ -36,8 +37,10 @@ jobs = [name for name in JOBS if name != "everybody"]
 
 rng = np.random.default_rng(7)
 grants = np.zeros((60, len(rights)), dtype=np.uint8)
+departments = []
 for person in range(60):
     own = rng.choice(jobs, size=rng.choice([1, 2], p=[0.7, 0.3]), replace=False)
+    departments.append(own[0])
     for job in ["everybody", *own]:
         grants[person, [rights.index(right) for right in JOBS[job]]] = 1
 by_hand = [(3, "production"), (17, "ledger"), (17, "payroll"), (28, "warehouse"), (44, "source")]
@@ -144,6 +147,57 @@ axes[0].set_ylabel("60 people")
 plt.show()
 
 # %% [markdown]
+# ## From an export, with names
+#
+# Systems that manage access export such a list with a line for each grant, and with what they
+# know of the people. `Observations.from_long` makes a table of it, and `row_attributes` takes the
+# export as it is: each role is then described by the attribute that its people share, and gets a
+# name. "14 of 14" says that 14 people have this attribute, and that all of them have the role.
+# The rule `min_rows=2` says that there shall be no role for one person.
+
+# %%
+export = pl.DataFrame(
+    [
+        (f"U{person:03d}", people[person], departments[person], rights[right])
+        for person, right in np.argwhere(grants)
+    ],
+    schema=["UserID", "Name", "Department", "Entitlement"],
+    orient="row",
+)
+listed = Observations.from_long(export, "UserID", "Entitlement")
+named = cover(listed, min_rows=2, coverage=0.99, row_attributes=export, random_state=0)
+for description in named.descriptions:
+    print(description)
+# > engineer: 14 of 14
+# > accountant: 10 of 10
+# > sales: 12 of 12
+# > manager: 10 of 10
+# > analyst: 9 of 9
+# > operator: 5 of 5
+
+# %% [markdown]
+# The names are suggestions, to be changed by those who know the company. For a review, `changes`
+# lists who would lose which right, and `review` has a line for each role: its size, what only this
+# role gives, and the role that is most like it.
+
+# %%
+for line in named.changes().rows():
+    print(*line)
+for line in named.review().select("name", "rows", "columns", "covered_by_it_alone").rows():
+    print(line)
+# > U003 loses production
+# > U017 loses ledger
+# > U017 loses payroll
+# > U028 loses warehouse
+# > U044 loses source
+# > ('engineer', 17, 8, 103)
+# > ('accountant', 15, 7, 77)
+# > ('sales', 16, 7, 74)
+# > ('manager', 11, 8, 75)
+# > ('analyst', 11, 7, 56)
+# > ('operator', 8, 8, 47)
+
+# %% [markdown]
 # ## What it means
 #
 # A cover reads the structure of an organization from its grants: the roles, who has them, and
@@ -152,6 +206,7 @@ plt.show()
 #
 # ## What to read next
 #
-# - [Covers and roles](../covers.md) has the other limits: false grants, sizes of roles, and roles
-#   that are fixed beforehand.
-# - `boolweave cover grants.csv -o roles.csv` does the same on the [command line](../cli.md).
+# - [Covers and roles](../covers.md) has the other limits and rules: false grants, sizes of roles,
+#   roles that are fixed beforehand, and rights that no role may combine.
+# - `boolweave cover export.csv --columns UserID,Entitlement --row-attributes export.csv` does the
+#   same on the [command line](../cli.md).
