@@ -41,5 +41,29 @@ def noisy(report: dict) -> str:
     return markdown(head, rows)
 
 
+def assignments(report: dict) -> str:
+    """Both objectives beside the lowest complexity that was published."""
+    rows = [
+        [
+            line["name"],
+            *(str(line["roles"][key]) for key in ("roles", "complexity")),
+            *(f"{line['assignments'][key]:.0f}" for key in ("roles", "complexity", "bound")),
+            f"{line['assignments']['cpu_seconds']:.1f}", str(line["published"]),
+        ]
+        for line in report["assignments"]
+    ]  # fmt: skip
+    head = ["data set", "fewest roles", "complexity", "roles", "least complexity", "bound"]
+    return markdown([*head, "seconds", "published"], rows)
+
+
 if __name__ == "__main__":
-    fill("covers", {"single": single, "noisy": noisy})
+    pages = {"single": single, "noisy": noisy, "assignments": assignments}
+    fill(
+        "covers",
+        pages,
+        made={
+            "single": "covers:tables",
+            "noisy": "covers:noisy",
+            "assignments": "covers:assignments",
+        },
+    )
