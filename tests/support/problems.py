@@ -105,6 +105,14 @@ class Small:
         )
 
 
+def posterior_of_one_entry(small: Small) -> float:
+    """P(z = 1 | o) of a problem with a single entry, by Bayes' rule."""
+    term = small.row_prior[0] * small.column_prior[:, 0]
+    prior = 1 - np.prod(1 - term) if small.product == "or" else (1 - np.prod(1 - 2 * term)) / 2
+    zero, one = small.given[:, 0, 0]
+    return prior * one / (prior * one + (1 - prior) * zero)
+
+
 def probabilities(rng, shape, *, hard=0.0):
     """Random probabilities, a share `hard` of them 0 or 1."""
     p = rng.uniform(0.02, 0.98, shape)

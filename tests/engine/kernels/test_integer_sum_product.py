@@ -21,6 +21,7 @@ from integer_problems import (
     integer_problem,
     started,
 )
+from problems import posterior_of_one_entry
 from reference import sum_product_reference
 from trees import trees
 
@@ -130,11 +131,7 @@ def test_expected_ones(product):
         problem = integer_problem(small)
         state = to_sum_product(problem, init_from(problem))
         step(problem, state, 1.0)
-        term = small.row_prior[0] * small.column_prior[:, 0]
-        prior = 1 - np.prod(1 - term) if product == "or" else (1 - np.prod(1 - 2 * term)) / 2
-        like = small.given[:, 0, 0]
-        posterior = prior * like[1] / (prior * like[1] + (1 - prior) * like[0])
-        assert sum(state.expected_ones) == pytest.approx(posterior, abs=1e-3)
+        assert sum(state.expected_ones) == pytest.approx(posterior_of_one_entry(small), abs=1e-3)
         assert state.expected_ones[seen] == 0
 
 

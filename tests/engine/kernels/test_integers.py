@@ -127,15 +127,6 @@ def test_several_blocks_follow_the_twin(monkeypatch, product, share):
     assert_follows_the_twin(small)
 
 
-@pytest.mark.parametrize("product", PRODUCTS)
-def test_a_dense_block_beside_a_sparse_one(monkeypatch, product):
-    monkeypatch.setattr(backend, "MIN_BLOCK", 100)
-    small = even_small(2, (*LONG, 2), product=product)
-    small.seen[10:20, 5:] = np.nan
-    assert {block.dense for block in integer_problem(small).blocks} == {True, False}
-    assert_follows_the_twin(small)
-
-
 # ---------------------------------------------------------------- what must not matter
 
 
@@ -161,9 +152,10 @@ def test_sparse_blocks_between_dense_ones_agree(monkeypatch, semiring, product):
     small = even_small(2, (*LONG, 2), product=product)
     small.seen[10:20, 5:] = np.nan
     runs = []
-    for threshold in (quantization.DENSE, 2.0):
+    for threshold, kinds in ((quantization.DENSE, {True, False}), (2.0, {False})):
         monkeypatch.setattr(quantization, "DENSE", threshold)
         problem, state = started(small, semiring)
+        assert {block.dense for block in problem.blocks} == kinds
         runs.append(trajectory(problem, state, N_ITER))
     assert_equal(*runs)
 

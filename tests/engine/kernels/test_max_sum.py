@@ -17,6 +17,7 @@ from boolweave.engine import backend, floats
 from boolweave.engine.backend import InitialBeliefs
 from boolweave.engine.kernels import folding_in, max_sum
 from boolweave.engine.kernels.rules import xor_of
+from boolweave.engine.kernels.vectors import LANES
 
 # Distance allowed between kernel and twin, in units of the largest evidence. Sums of M or N
 # messages amplify a rounding error a little in each iteration.
@@ -87,7 +88,7 @@ def test_follows_the_twin(dtype, small, damping, seed):
     assert_follows_the_twin(small, dtype, damping, small.random_messages(seed))
 
 
-@pytest.mark.parametrize("chunk", [1, 2, 5, 17])
+@pytest.mark.parametrize("chunk", [LANES, 2 * LANES])
 @pytest.mark.parametrize("min_block", [1, 3, 1000])
 @few_examples
 @given(small=smalls(max_side=7, max_factors=3))
@@ -184,14 +185,16 @@ def test_explained_evidence(n_factors, product):
 
 
 @few_examples
-@given(small=smalls(max_side=7), chunk=st.integers(1, 9), min_block=st.integers(1, 20))
+@given(small=smalls(max_side=7), chunk=st.sampled_from([1, 17, 33]), min_block=st.integers(1, 20))
 def test_pack_and_unpack(monkeypatch, small, chunk, min_block):
     monkeypatch.setattr(floats, "CHUNK", chunk)
     monkeypatch.setattr(backend, "MIN_BLOCK", min_block)
     problem = small.problem()
     rng = np.random.default_rng(0)
     messages = rng.normal(size=(problem.n_entries, problem.n_components))
-    np.testing.assert_array_equal(unpack(problem, pack(problem, messages)), messages)
+    packed = pack(problem, messages)
+    np.testing.assert_array_equal(unpack(problem, packed), messages)
+    assert all(block.shape[2] % LANES == 0 for block in packed)  # kernels read whole vectors
     assert problem.n_entries == np.count_nonzero(small.evidence)
     assert [block.start for block in problem.blocks][1:] == [b.stop for b in problem.blocks][:-1]
     assert (problem.blocks[0].start, problem.blocks[-1].stop) == (0, small.shape[0])

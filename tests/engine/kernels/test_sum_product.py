@@ -10,12 +10,13 @@ import pytest
 from engines import beliefs, step, to_sum_product, unpack
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from problems import random_small, smalls
+from problems import posterior_of_one_entry, random_small, smalls
 from reference import sum_product_reference
 from trees import trees
 
 from boolweave.engine import backend, floats
 from boolweave.engine.kernels import sum_product
+from boolweave.engine.kernels.vectors import LANES
 from boolweave.model.odds import sigmoid
 
 few_examples = settings(
@@ -103,7 +104,7 @@ def possible(small):
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
-@pytest.mark.parametrize(("chunk", "min_block"), [(1, 1), (2, 1000), (5, 3), (17, 1)])
+@pytest.mark.parametrize(("chunk", "min_block"), [(LANES, 1), (LANES, 1000), (2 * LANES, 3)])
 def test_chunks_and_blocks_change_nothing(monkeypatch, chunk, min_block, product):
     monkeypatch.setattr(floats, "CHUNK", chunk)
     monkeypatch.setattr(backend, "MIN_BLOCK", min_block)
@@ -202,11 +203,7 @@ def test_the_likelihoods_of_entries_give_expected_ones(product):
         problem = small.problem(np.float32)
         state = sum_product_state(small, problem, np.zeros((2, *small.shape)))
         step(problem, state, 1.0)
-        term = small.row_prior[0] * small.column_prior[:, 0]
-        prior = 1 - np.prod(1 - term) if product == "or" else (1 - np.prod(1 - 2 * term)) / 2
-        like = small.given[:, 0, 0]
-        posterior = prior * like[1] / (prior * like[1] + (1 - prior) * like[0])
-        assert sum(state.expected_ones) == pytest.approx(posterior, abs=1e-5)
+        assert sum(state.expected_ones) == pytest.approx(posterior_of_one_entry(small), abs=1e-5)
         assert state.expected_ones[0 if seen == 0 else 1] == 0
 
 

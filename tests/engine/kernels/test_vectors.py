@@ -27,7 +27,7 @@ def arithmetic(a, b, out):
     v.store(out, 96, v.where(x == y, y, x + x))
 
 
-@pytest.mark.parametrize("kind", [np.int16, np.int32, np.float32])
+@pytest.mark.parametrize("kind", [np.int16, np.int32, np.float32, np.float64])
 def test_arithmetic(kind):
     a, b = bits(-150, 150, kind), bits(-150, 150, kind)
     b[3] = a[3]
@@ -36,6 +36,23 @@ def test_arithmetic(kind):
     expected = [a + b, a - b, a * b, np.minimum(a, b), np.maximum(a, b)]
     expected += [np.where(a > b, a, 2 * b), np.where(a == b, b, 2 * a)]
     np.testing.assert_array_equal(out.reshape(7, v.LANES), expected)
+
+
+@njit()
+def half_or_limit(a, limit, one, some):
+    x, y = v.read(None, v.pointer(a), 1), v.read(True, v.pointer(a), 1)
+    v.write(None, v.pointer(one), 1, v.maximum(x * v.like(x, 0.5), v.like(x, limit)))
+    v.write(True, v.pointer(some), 1, v.maximum(y * v.like(y, 0.5), v.like(y, limit)))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_one_number_or_16(kind):
+    a = np.append(bits(-9, 9, kind), kind(7))
+    one, some = np.full((2, v.LANES + 1), 99, kind)
+    half_or_limit(a, 1, one, some)
+    expected = np.maximum(a / 2, 1)
+    np.testing.assert_array_equal(one[:3], [99, expected[1], 99])
+    np.testing.assert_array_equal(some, [99, *expected[1:]])
 
 
 @njit()
