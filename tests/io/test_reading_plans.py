@@ -5,6 +5,7 @@ else needs to be written.
 """
 
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from read_files import message
 
 from boolweave import TableEncoder, io
 from boolweave.encoding.plan import KINDS, Plan
+from boolweave.encoding.scales import in_order
 
 FOLDER = Path(__file__).parent / "plans"
 FILES = sorted(path for path in FOLDER.iterdir() if not path.name.endswith(".plan.csv"))
@@ -37,6 +39,34 @@ def test_the_file_is_read_alike_by_its_plan(path):
     np.testing.assert_array_equal(again.to_dense(), first.to_dense())
     for axis in ("row_labels", "column_labels"):
         np.testing.assert_array_equal(getattr(again, axis), getattr(first, axis))
+
+
+PIECES = b"", b",", b"\n", b'"', b"#", b"\xff", b"-9", b"1e999", b"0", b"Yes", b"|", b"5'3\""
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_damaged_file_is_read_alike_by_its_plan_or_refused(tmp_path, seed):
+    dice = random.Random(seed)
+    content = dice.choice(FILES).read_bytes()
+    for _ in range(dice.randint(1, 4)):
+        start = dice.randrange(len(content) + 1)
+        stop = start + dice.choice([0, 1, 20, 400])
+        content = content[:start] + dice.choice(PIECES) + content[stop:]
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    try:
+        reading = io.read(path, encode="auto")
+    except io.FileError:
+        return
+    if reading.encoded is not None:
+        plan = Plan.of_csv(reading.plan.as_csv())
+        assert plan.columns == reading.plan.columns
+        again = io.read(path, encode="auto", plan=plan).observations
+        np.testing.assert_array_equal(again.to_dense(), reading.observations.to_dense())
+
+
+def test_one_level_has_no_order():
+    assert in_order(["A"], "grade") is None and in_order(["B", "A"], "grade") == ["B", "A"]
 
 
 def test_the_corpus_has_every_kind_of_column():

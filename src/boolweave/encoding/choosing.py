@@ -360,8 +360,8 @@ def _separator(texts: pl.Series, settings: Settings) -> str:
     """The separator of several choices in the cells, or an empty text.
 
     Cells hold several choices if they have different numbers of parts, and if the parts recombine:
-    most of them occur in several different cells. A comma between digits separates nothing, and
-    commas within a few sentences that recur as a whole are not enough.
+    some occur in several different cells and, as sentences have commas, too, most of those between
+    commas. A comma between digits separates nothing.
     """
     cells = texts.unique().to_list()
     for separator in settings.separators:
@@ -376,7 +376,8 @@ def _separator(texts: pl.Series, settings: Settings) -> str:
         # "Yes, a little", "Yes, very" and "No": the parts are more than the cells themselves.
         fewer = len(counts) < len(cells) + (separator != ",")
         short = all(len(part) <= LONGEST_CHOICE for part in counts)
-        if fewer and short and 2 * len(again) > len(counts) > 1:
+        recombine = 2 * len(again) > len(counts) if separator == "," else bool(again)
+        if fewer and short and recombine and len(counts) > 1:
             return separator
     return ""
 

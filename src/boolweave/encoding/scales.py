@@ -73,6 +73,8 @@ def in_order(levels: list[str], name: str = "") -> list[str] | None:
     ['No, not at all rude', 'Yes, somewhat rude', 'Yes, very rude']
     >>> in_order(["red", "green", "blue"])
     """
+    if len(levels) < 2:
+        return None
     plain = {level: _plain(level) for level in levels}
     for scale in (_heights, _brackets, _rates, _polar, _degrees, _rungs):
         scores = scale(list(plain.values()))
