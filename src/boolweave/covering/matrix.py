@@ -396,7 +396,13 @@ def _limit(name: str, value: object) -> int | None:
 def _conflicts(conflicts: Any, matrix: Matrix) -> tuple[NDArray[np.intp], ...]:
     """The columns of each set of conflicting columns, given by number or by name."""
     sets = []
-    for given in () if conflicts is None else conflicts:
+    try:
+        all_given = [] if conflicts is None else list(conflicts)
+    except TypeError:
+        raise ValueError(
+            f"conflicts must be a list of lists of columns, got {conflicts!r}"
+        ) from None
+    for given in all_given:
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise ValueError(
                 f"conflicts must be pairs or sets of columns, but one of them is {given!r}; pass a "
