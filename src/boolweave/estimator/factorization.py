@@ -123,6 +123,7 @@ class FittedFactorization(
         -------
         (rows, K) array of uint8, or with ``output="probability"`` of float64
         """
+        check_is_fitted(self)
         return self._row_factors(self._observe(X, reset=False).fetched())
 
     def _row_factors(
