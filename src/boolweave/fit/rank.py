@@ -577,7 +577,8 @@ def _by_held_out_entries(this: Search) -> tuple[RankSelection, Plain | None]:
             break
         this.report(rank, RANKS[-1])
         this.hold_out(replace(settings, n_components=rank))
-    best = state.ranks[_best_predictor(state)]
+    place = _best_predictor(state)
+    best = state.ranks[place]
     if not _can_be_plain(settings):
         return replace(this.selection(False), best=best), None
     losses = {kind: this.tested(1, partial(_plain, settings, kind))[0] for kind in PLAIN}
@@ -590,7 +591,7 @@ def _by_held_out_entries(this: Search) -> tuple[RankSelection, Plain | None]:
     plain = min(differing or PLAIN, key=lambda kind: losses[kind].mean())
     if not differing and losses["constant"].mean() - losses[plain].mean() <= least:
         plain = "constant"
-    if losses[plain].mean() - min(score.mean() for score in state.scores) > least:
+    if losses[plain].mean() - state.scores[place].mean() > least:
         return replace(this.selection(False), best=best), None
     state.scores[0] = losses[plain]
     return replace(this.selection(False), best=1), plain
