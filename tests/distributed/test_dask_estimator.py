@@ -352,8 +352,10 @@ class _Silent:
         return {"workers": {"tcp://silent": {"last_seen": 1.0}}}
 
 
-def test_silence_counts_only_while_somebody_listens(impatient):
+def test_silence_counts_only_while_somebody_listens(monkeypatch):
     """After a pause of this process, workers are not lost, which may have been well."""
+    monkeypatch.setattr(cluster, "PATIENCE", 1)
+    monkeypatch.setattr(cluster, "_limit", {"tcp": 4 * cluster.POLL_INTERVAL, "connect": 60.0}.get)
     watch = cluster.Watch(_Silent())
     seen = []
     for _ in range(3):
