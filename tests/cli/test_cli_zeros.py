@@ -59,7 +59,7 @@ def test_factorize_info_and_the_model(baskets, tmp_path):
     told = json.loads(run("info", model, "--json").stdout)
     assert (told["zeros"], told["observed_share"], told["empty_rows"]) == ("collective", 1.0, 0)
     assert json.loads(run("info", folder / "baskets.fimi", "--json").stdout)["zeros"] == "exact"
-    assert len(run("recommend", model, "1", "-n", 2).stdout.splitlines()) == 3
+    assert len(run("recommend", model, "1", "-n", 2, "--least", 0).stdout.splitlines()) == 3
 
 
 @pytest.mark.parametrize(

@@ -442,7 +442,7 @@ def _guess_layout(rows: list[list[str]], above: bool, words: CellWords) -> Layou
     # will report.
     second_is_key = 2 * sum(not is_cell(row[1], words) for row in rows) > len(rows)
     if width == 2:  # pairs have no ratings: if ratings are expected, the numbers are ratings
-        if _lists_choices(body):
+        if _lists_choices(body) or _measures(body):
             return "wide"
         ratings = above and all(is_value(row[1], words) for row in body)
         return "pairs" if second_is_key and not ratings else "wide"
@@ -457,6 +457,14 @@ def _lists_choices(rows: list[list[str]]) -> bool:
     firsts, lists = [row[0] for row in rows], [row[1] for row in rows]
     several = max(sum(mark in cell for cell in lists) for mark in (";", "|", ","))
     return len(set(firsts)) == len(firsts) > 2 and 2 * several >= len(lists)
+
+
+def _measures(rows: list[list[str]]) -> bool:
+    """Whether rows of two fields are a name that does not repeat and a number with decimals."""
+    firsts, seconds = ([row[field] for row in rows] for field in (0, 1))
+    if len(set(firsts)) < len(firsts) or not all(map(_is_number, seconds)):
+        return False
+    return any(not cell.strip().isdigit() for cell in seconds)
 
 
 def _wide_header(rows: list[list[str]], above: bool, words: CellWords) -> bool:

@@ -174,7 +174,12 @@ def encode_frame(
             if label is not None:
                 dialect = replace(dialect, index=frame.columns[label])
     used = [line.kind for line in encoding.plan if line.is_encoded]
-    if refused is not None and set(used) <= {"yes/no"} and not encoding.plan.taken_as_missing:
+    # Names and texts beside zeros and ones are left out; a single line does not tell what they are.
+    lost = frame.height == 1 or any(
+        is_meant and not line.is_encoded
+        for is_meant, line in zip(meant, encoding.plan, strict=True)
+    )
+    if refused is not None and set(used) <= {"yes/no"} and (lost or not used):
         raise refused
     if not used:
         left = _some([f"{column} ({why})" for column, why in encoding.plan.left_out.items()])

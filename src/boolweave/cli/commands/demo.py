@@ -137,7 +137,7 @@ def _explain_zoo(zoo: Dataset, seed: int, jobs: int) -> tuple[Result, Cover]:
     from boolweave.functions import cover, factorize
 
     found = factorize(zoo.observations, n_components=4, n_jobs=jobs, random_state=seed)
-    return found, cover(zoo.observations, coverage=0.8, random_state=seed)
+    return found, cover(zoo.observations, coverage=0.8, closed=True, random_state=seed)
 
 
 def _fit_all(
