@@ -20,6 +20,7 @@ from boolweave.data.frames import COLUMNS_SHOWN, ROWS_SHOWN, html_table, names_o
 from boolweave.data.labels import name_of
 from boolweave.estimator import BooleanMatrixFactorization, fewest_errors
 from boolweave.estimator.parameters import (
+    check_output,
     check_sample_weight,
     not_default,
     settings_of,
@@ -92,6 +93,7 @@ def select_rank(
     """
     if criterion not in ("mdl", "heldout"):
         raise ValueError(f'criterion must be "mdl" or "heldout", got {criterion!r}')
+    check_output("select_rank", parameters)
     wanted = None if ranks is None else _checked_ranks(ranks)
     chosen = with_objective(parameters, "errors" if criterion == "mdl" else "posterior")
     estimator = BooleanMatrixFactorization("auto", **chosen)
@@ -198,6 +200,7 @@ def factorize(
     >>> found.Y, found.cost
     (array([[1, 1, 0]], dtype=uint8), 0.0)
     """
+    check_output("factorize", parameters)
     estimator = BooleanMatrixFactorization(n_components, **with_objective(parameters))
     return estimator._find(X, sample_weight)[0]
 
@@ -338,6 +341,7 @@ def complete(
     >>> bool(found.predict_proba([1], [1])[0] > 0.5)
     True
     """
+    check_output("complete", parameters)
     of_factors = only_in_factorization(parameters)
     chosen = {"absent": "missing", **(parameters if of_factors else without_defaults(parameters))}
     of_fit = {} if of_factors else {n: chosen.pop(n) for n in FIT_PARAMETERS if n in chosen}

@@ -92,6 +92,28 @@ def test_transform(shop):
     assert filled.row(0)[5] == 1.0 and 0 < filled.row(0)[1] < 1  # what was seen stays
 
 
+def test_transform_writes_bits_or_probabilities(shop):
+    new = shop / "new.csv"
+    done = run("transform", shop / "likes.npz", new)
+    assert "2 new rows, 2 factors" in done.stderr
+    done = run("transform", shop / "likes.npz", new, "--probabilities", "--json")
+    assert "2 new rows, probabilities of 2 factors" in done.stderr
+    chances = [[row["factor1"], row["factor2"]] for row in json.loads(done.stdout)]
+    assert [[chance > 0.5 for chance in row] for row in chances] == [[True, False], [False, True]]
+    assert all(0 < chance < 1 for row in chances for chance in row)
+    # A model that was saved with probabilities writes these, unless bits are asked for.
+    boolweave.load(shop / "likes.npz").set_params(output="probability").save(shop / "odds.npz")
+    saved = run("transform", shop / "odds.npz", new, "--json")
+    assert "2 new rows, probabilities of 2 factors" in saved.stderr
+    assert saved.stdout == done.stdout
+    assert run("transform", shop / "odds.npz", new, "--bits").stdout.endswith("Zoe,1,0\nYan,0,1\n")
+    assert (
+        "2 new rows, missing entries filled in" in run("transform", shop / "filled.npz", new).stderr
+    )
+    said = complaint("transform", shop / "filled.npz", new, "--probabilities")
+    assert "--probabilities is for the factors of a factorization, but filled.npz is a" in said
+
+
 def test_recommend_and_explain_new_rows(shop):
     done = run("recommend", shop / "likes.npz", "Zoe", "--new", shop / "new.csv", "-n", 2, "--json")
     found = json.loads(done.stdout)

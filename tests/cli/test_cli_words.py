@@ -190,7 +190,7 @@ def test_options_of_a_fit_are_parameters_of_the_estimator():
     assert set(FIT_OPTIONS.parameters) == set(BooleanMatrixFactorization().get_params())
     options = FIT_OPTIONS.options()
     names = {name for name, parameter in FIT_OPTIONS.parameters.items() if parameter.options}
-    # Commands have their own options for these, and `transform` writes bits.
+    # Commands have their own options for these, and `transform` has --probabilities.
     assert set(FIT_OPTIONS.parameters) - names == {"absent", "verbose", "output"}
     # `--zeros` is an option for words in cells, so the parameter `zeros` has an option of its own.
     assert set(options) == names - {"zeros"} | {"zero_treatment"}

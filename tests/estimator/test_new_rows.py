@@ -9,7 +9,14 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from boolweave import BooleanCompletion, BooleanMatrixFactorization, cover, factorize
+from boolweave import (
+    BooleanCompletion,
+    BooleanMatrixFactorization,
+    complete,
+    cover,
+    factorize,
+    select_rank,
+)
 from boolweave.data.observations import ENTRIES_PER_CHUNK
 from boolweave.datasets import make_boolean
 from boolweave.model.products import boolean_product
@@ -137,6 +144,14 @@ def test_the_probability_of_a_single_factor_is_exact(objective, shape):
     np.testing.assert_allclose(model.transform(planted.observations), found, atol=1e-5)
     bits = clone(model).set_params(output="bits").fit_transform(planted.observations)
     assert bits.dtype == np.uint8 and (bits == (found > 0.5)).mean() > 0.95
+
+
+@pytest.mark.parametrize("function", [complete, factorize, select_rank])
+def test_functions_without_transform_refuse_an_output(function):
+    said = f"`output='probability'` .* `{function.__name__}` has no `transform`; leave it out"
+    with pytest.raises(ValueError, match=said):
+        function([[1, 0], [0, 1]], output="probability")
+    function([[1, 0], [0, 1]], output="bits", max_time=0.1)
 
 
 def test_results_are_short_when_they_are_shown():

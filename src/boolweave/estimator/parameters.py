@@ -201,6 +201,16 @@ def check_sample_weight(parameters: BooleanMatrixFactorization, sample_weight: o
         )
 
 
+def check_output(function: str, parameters: Mapping[str, Any]) -> None:
+    """Raise ValueError if a function that returns no estimator is told what `transform` returns."""
+    output = parameters.get("output", "bits")
+    if output != "bits":
+        raise ValueError(
+            f"`output={output!r}` is what `transform` of an estimator returns, and `{function}` "
+            "has no `transform`; leave it out, or use `BooleanMatrixFactorization`"
+        )
+
+
 def with_objective(parameters: Mapping[str, Any], default: str = "errors") -> dict[str, Any]:
     """Add an objective: "posterior" if a parameter that only this objective has is not default."""
     known = {name: parameters[name] for name in DECLARED if name in parameters}

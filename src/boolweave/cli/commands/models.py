@@ -115,12 +115,21 @@ def transform(
     model: ModelFile,
     source: Source,
     *,
+    probabilities: Annotated[
+        bool | None,
+        typer.Option(
+            "--probabilities/--bits",
+            help="With a factorization: write the probability that a row has a factor, or 0 or 1.",
+            show_default="as the model was saved",
+        ),
+    ] = None,
     writing: Writing,
     reading: ReadingOptions,
 ) -> None:
     """Apply a model to new rows.
 
-    With a factorization, the answer says which factors each row has (0 or 1). With a completion, it
+    With a factorization, the answer says which factors each row has (0 or 1), or with
+    --probabilities how probable that is. With a completion, it
     holds the rows with their missing entries replaced by probabilities; observed entries stay as
     they are. Each row is treated separately, and columns are matched by name.
 
@@ -129,10 +138,20 @@ def transform(
     import numpy as np
 
     from boolweave.data.observations import Observations
+    from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.io.write import row_names, write_matrix
 
     kind = check_output(writing)
     fitted = load_model(model)
+    has_factors = isinstance(fitted, BooleanMatrixFactorization)
+    if probabilities is not None:
+        if not has_factors:
+            option = "--probabilities" if probabilities else "--bits"
+            raise ValueError(
+                f"{option} is for the factors of a factorization, but {model.name} is a "
+                "completion, which writes probabilities of missing entries; leave it out"
+            )
+        fitted.set_params(output="probability" if probabilities else "bits")
     seen = read_new_rows(fitted, source, reading, writing.quiet)
     values = np.asarray(fitted.transform(seen))
     names = [str(name) for name in fitted.get_feature_names_out()]
@@ -149,8 +168,9 @@ def transform(
         lambda: write_matrix([values], lines, writing.output, kind),
     )
     what = "missing entries filled in"
-    if values.dtype == np.uint8:
+    if has_factors:
         what = counted(values.shape[1], "factor")
+        what = what if values.dtype == np.uint8 else f"probabilities of {what}"
     print_message(f"{counted(seen.n_rows, 'new row')}, {what}", writing.quiet)
 
 
