@@ -284,7 +284,7 @@ class CoverFacts:
     @property
     def measure(self) -> str:
         """What counts, in the plural."""
-        return "factors" if self.cover.objective == "roles" else "factors and assignments"
+        return "roles" if self.cover.objective == "roles" else "roles and assignments"
 
     @property
     def n_missed(self) -> int:

@@ -1,6 +1,7 @@
 """The command cover as a process: tables, JSON, sentences on a terminal, bad input."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -39,7 +40,7 @@ def test_roles_changes_and_curve(folder):
         "--curve", "curve.parquet", cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()
-    assert "2 factors cover 88.9% of 9 ones, 0 false ones" in done.stderr.decode()
+    assert "2 roles cover 88.9% of 9 ones, 0 false ones" in done.stderr.decode()
     roles = pl.read_csv(folder / "roles.csv")
     assert roles.columns == ["role", "axis", "label"]
     first = roles.filter(role=1)
@@ -98,10 +99,10 @@ def test_sentences_name_fixed_roles():
     fixed = Observations.from_dense([[0, 1]], row_labels=["ops"])
     found = cover([[1, 1]], fixed=fixed, closed=True, random_state=0)
     first, _, second, *_ = _in_sentences(found)
-    assert first == "Factor 1 (ops, fixed): 1 row (row 1) has 1 column (column 2)."
-    assert second == "Factor 2: 1 row (row 1) has 2 columns (column 1, column 2)."
+    assert first == "Role 1 (ops, fixed): 1 row (row 1) has 1 column (column 2)."
+    assert second == "Role 2: 1 row (row 1) has 2 columns (column 1, column 2)."
     nameless = _in_sentences(cover([[1, 1]], fixed=[[0, 1]], closed=True, random_state=0))
-    assert nameless[0].startswith("Factor 1 (fixed): ")
+    assert nameless[0].startswith("Role 1 (fixed): ")
 
 
 def test_files_that_list_entries_are_not_made_dense(folder):
@@ -132,7 +133,7 @@ def test_transactions_and_pairs_agree(folder):
 
 def test_sentences_on_a_terminal(folder):
     shown = on_terminal("cover", "grants.csv", "-k", 1, cwd=folder)
-    assert "Factor 1: 2 rows (Ann, Bo) have 2 columns (read, write).\n" in shown
+    assert "Role 1: 2 rows (Ann, Bo) have 2 columns (read, write).\n" in shown
     assert "It covers 44.4% of the ones.\n" in shown
     assert "Di loses read.\n" in shown
 
@@ -195,12 +196,12 @@ def test_sentences_about_one_row_and_many_columns():
     table[0, :5000], table[1, 5000] = 1, 1
     found = cover(table, n_components=1, random_state=0)
     first = _in_sentences(found)[0]
-    assert first.startswith("Factor 1: 1 row (row 1) has 5,000 columns (column 1, column 2, ")
+    assert first.startswith("Role 1: 1 row (row 1) has 5,000 columns (column 1, column 2, ")
     assert first.endswith(", column 8, ...).")
-    assert _summary(found).startswith("1 factor covers 99.9% of 5,001 ones")
-    assert _summary(found).endswith("; the requested cover needs at least 2 factors")
+    assert _summary(found).startswith("1 role covers 99.9% of 5,001 ones")
+    assert _summary(found).endswith("; the requested cover needs at least 2 roles")
     every = cover(table, random_state=0)
-    assert _summary(every).startswith("2 factors cover 100.0% of 5,001 ones")
+    assert _summary(every).startswith("2 roles cover 100.0% of 5,001 ones")
     assert "interrupted" not in _summary(every)
     assert _summary(replace(every, ending=Ending.INTERRUPTED)).endswith("the best cover so far")
 
@@ -226,13 +227,22 @@ def test_bad_input(folder, arguments, message):
     assert message in refused("cover", "grants.csv", *arguments, cwd=folder)
 
 
+def test_help_speaks_of_roles(folder):
+    shown = answer("cover", "--help", cwd=folder).replace("A role is a factor", "")
+    assert "fewest roles" in shown and "factor" not in shown.lower()
+
+
 def test_report(folder):
     words = ["cover", "grants.csv", "--coverage", "0.8", "-o", "r.csv", "--report", "r.html"]
     done = run(*words, cwd=folder)
     assert done.returncode == 0 and b"report: r.html" in done.stderr
     page = (folder / "r.html").read_text("utf-8")
-    assert "<h1>grants.csv</h1>" in page and "Two factors cover 88.9% of the 9 ones" in page
+    assert "<h1>grants.csv</h1>" in page and "Two roles cover 88.9% of the 9 ones" in page
     assert "One of the ones is not covered, as the required coverage allows." in page
     assert '<strong class="trouble">' not in page
+    shown = re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.DOTALL)
+    assert 'value="Role 1"' in shown and "<dt>fewest roles</dt>" in shown
+    texts = re.sub(r"<[^>]*>", " ", shown)
+    assert "factor" not in texts.lower()
     assert f"<code>boolweave {' '.join(words)}</code>" in page
     assert "--report: expected a name" in refused(*words[:-1], "r.pdf", cwd=folder)

@@ -104,7 +104,7 @@ def test_covers_list_what_they_change():
     np.testing.assert_array_equal(
         cover_entries(sparse).to_local().to_dense(), np.nan_to_num(grants)
     )
-    assert cover_lists(sparse) == [] and "no cover has fewer factors" in render_report(sparse)
+    assert cover_lists(sparse) == [] and "no cover has fewer roles" in render_report(sparse)
     nothing = cover(np.zeros((2, 2)), random_state=0)
     assert "no ones to cover" in render_report(nothing)
 

@@ -193,12 +193,12 @@ def test_a_cover(opened, tmp_path):
     seen = Observations.from_dense(grants, row_labels=["Ann", "Bo", "Cy", "Di"])
     write_report(cover(seen, n_components=2, random_state=0), tmp_path / "roles.html")
     page = opened(tmp_path / "roles.html")
-    assert "Two factors cover 88.9% of the 9 ones" in page.locator("#short").text_content()
+    assert "Two roles cover 88.9% of the 9 ones" in page.locator("#short").text_content()
     page.locator("#coverage circle").first.wait_for()
     assert page.locator("#coverage circle").count() == 2
     assert page.locator("#list-missed tbody tr").count() == 1
     page.locator("#list-missed tbody button").click()
-    assert "No factor has both the row and the column." in page.locator(".why").text_content()
+    assert "No role has both the row and the column." in page.locator(".why").text_content()
     canvas_of(page, 1).click(position={"x": 100, "y": 20})
     assert "covered" in page.locator("#detail").text_content()
 

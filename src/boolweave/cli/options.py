@@ -250,7 +250,16 @@ def _type_of(parameter: Parameter) -> Any:
     return next((kind for kind in (str, bool, parameter.number) if kind in parameter.kinds), str)
 
 
-_OF_FACTORS, _OF_COVERS = map(parameters_of, (FactorizationParameters, CoverParameters))
+_OF_FACTORS = parameters_of(FactorizationParameters)
+# The command line calls a factor of a cover a role, as its tables do.
+_OF_COVERS = {
+    name: dataclasses.replace(
+        parameter,
+        short=parameter.short.replace("factor", "role"),
+        file=parameter.file.replace("factor", "role"),
+    )
+    for name, parameter in parameters_of(CoverParameters).items()
+}
 _OF_COMPLETIONS = {
     name: parameter
     for name, parameter in parameters_of(CompletionParameters).items()

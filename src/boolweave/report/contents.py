@@ -37,14 +37,13 @@ Facts = list[tuple[str, str]]
 WIDEST_LOG_ODDS = 14.0
 N_BINS = 56
 
-# The meanings of the numbers on a card.
+# The meanings of the numbers on the card of a factor.
 FIGURES = {
-    "coverage": "fraction of all observed ones that are in the rows and columns of the factor",
-    "alone": "fraction of the observed ones that only this factor explains",
-    "precision": "fraction of ones among the observed entries of the factor; the others are false "
-    "ones",
-    "found again": "fraction of the searches, from different starts, that found the same factor",
-    "worth": "number of additional wrong entries without this factor",
+    "coverage": "fraction of all observed ones that are in its rows and columns",
+    "alone": "fraction of the observed ones that it alone explains",
+    "precision": "fraction of ones among its observed entries; the others are false ones",
+    "found again": "fraction of the searches, from different starts, that found the same",
+    "worth": "number of additional wrong entries without it",
 }
 
 # Maximum number of members of a factor in its card: a page with a million names helps nobody.
@@ -317,11 +316,11 @@ def _cells(pattern: sparse.csr_array) -> Cells:
 
 
 def cover_facts(facts: CoverFacts) -> Facts:
-    """The number of factors, and what they cover."""
+    """The number of roles, and what they cover."""
     bound = facts.bound
     least = f"{bound:,} (proven)" if facts.is_proven else f"at least {bound:,}" if bound > 1 else ""
     return [
-        ("factors", f"{facts.n_factors:,}"),
+        ("roles", f"{facts.n_factors:,}"),
         ("assignments", f"{facts.cover.n_assignments:,}"),
         *([(f"fewest {facts.measure} possible", least)] if least else []),
         ("ones covered", percent(facts.cover.coverage, 1)),

@@ -126,6 +126,7 @@ def render_report(
     return environment.get_template(template).render(
         title=title or variables.pop("default_title"),
         shown=MEMBERS_SHOWN,
+        group=data["group"],
         has=data,
         exploring=exploring,
         style=Markup(_text("report.css")),
@@ -217,7 +218,7 @@ def _cover_page(facts: CoverFacts) -> Page:
             description = found.description_of(k)
             card["name"] = name if k < len(found.fixed_names) else str(description)
     variables = {
-        "default_title": "Factors that cover a table",
+        "default_title": "Roles that cover a table",
         "provenance": [("boolweave", __version__), *_versions()],
         "python": None,
         "command": None,
@@ -295,6 +296,7 @@ def _data(
     some = {"rows": MEMBERS_NAMED, "columns": MEMBERS_NAMED}
     return {
         "kind": kind,
+        "group": "role" if kind == "cover" else "factor",  # what the page calls a factor
         "grid": grid.packed(),
         "lists": packed,
         "lines": [line.table() for line in lines],

@@ -40,7 +40,7 @@ GLOSSARY = {
     "calibration error": "mean gap between a probability and how often it comes true",
     "offsets": "how much more or less common ones are in a row or column than in others",
     "models averaged": "the probability is the mean over this many models, each drawn at random",
-    "fewest possible": "no cover with the required properties has fewer factors",
+    "fewest roles": "a proven lower bound: no cover with the required properties has fewer",
 }
 
 
@@ -258,13 +258,13 @@ def of_cover(facts: CoverFacts) -> InShort:
     if not found.n_ones:
         return InShort([f"There are no ones to cover in {table}."])
     covered = [
-        f"{count_first(K, 'factor')} cover{'s' if K == 1 else ''} {percent(found.coverage, 1)} of "
+        f"{count_first(K, 'role')} cover{'s' if K == 1 else ''} {percent(found.coverage, 1)} of "
         f"the {counted(found.n_ones, 'one')} of {table}, and "
         f"{counted(n_false, 'zero') if n_false else 'no zeros'}."
     ]
     if found.n_fixed:
         covered.append(
-            f"The first {counted(found.n_fixed, 'factor')} {_is_are(found.n_fixed)} given."
+            f"The first {counted(found.n_fixed, 'role')} {_is_are(found.n_fixed)} given."
         )
     sure, trouble = [], []
     if facts.is_proven:

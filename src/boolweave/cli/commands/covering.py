@@ -1,4 +1,4 @@
-"""The command `boolweave cover`: the fewest factors that cover the ones of a table."""
+"""The command `boolweave cover`: the fewest roles, which are factors, that cover the ones."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from boolweave.covering.result import Cover
     from boolweave.data.observations import Observations
 
-# How many names of a factor, and how many factors and entries, a terminal shows.
+# How many names of a role, and how many roles and entries, a terminal shows.
 NAMES_SHOWN = 8
-FACTORS_SHOWN = 20
+ROLES_SHOWN = 20
 ENTRIES_SHOWN = 20
 
 _write = partial(typer.Option, rich_help_panel="Output")
@@ -54,31 +54,31 @@ def cover(
     review: Annotated[
         Path | None,
         _write(
-            help="Write to this file the size of each factor, whether few rows "
-            "have it, and which other factor is most like it."
+            help="Write to this file the size of each role, whether few rows "
+            "have it, and which other role is most like it."
         ),
     ] = None,
     existing: Annotated[
         Path | None,
         _write(
-            help="A file of existing factors, as for --fixed, with which --review "
-            "and --json compare each factor.",
+            help="A file of existing roles, as for --fixed, with which --review "
+            "and --json compare each role.",
             metavar="FILE",
         ),
     ] = None,
     curve: Annotated[
-        Path | None, _write(help="Write to this file how much the first 1, 2, ... factors cover.")
+        Path | None, _write(help="Write to this file how much the first 1, 2, ... roles cover.")
     ] = None,
     report: Annotated[Path | None, _write(help="Write a report to this file (.html).")] = None,
     reading: ReadingOptions,
 ) -> None:
-    """Find the fewest factors that cover all ones of a table.
+    """Find the fewest roles that cover all ones of a table.
 
-    If the rows are users and the columns are permissions, a factor is a role. The answer has one
-    line for each member of each factor: role (the number of the factor), axis, label, and a name
-    with --row-attributes, or if factors of --fixed have names. On a terminal, it consists of
-    sentences. Entries that sparse files, pairs, triples or transactions do not list are treated as
-    zeros.
+    A role is a factor: a set of rows, for example users, and a set of columns, for example
+    permissions, which all of these rows have. The answer has one line for each member of each role:
+    role (its number), axis, label, and a name with --row-attributes, or if roles of --fixed have
+    names. On a terminal, it consists of sentences. Entries that sparse files, pairs, triples or
+    transactions do not list are treated as zeros.
 
     Example: boolweave cover grants.csv --changes changes.csv
     """
@@ -103,11 +103,11 @@ def cover(
     from boolweave.io import read_columns
 
     matrix = _read(source, reading, writing.quiet)
-    existing_roles = _factors_of_file(existing)
+    existing_roles = _roles_of_file(existing)
     if existing_roles is not None:  # wrong columns are an error before the search, not after it
         Requirements.of(matrix, fixed=existing_roles)
     readers: dict[str, Callable[[Path], object]] = {
-        "fixed": _factors_of_file, "conflicts": _conflicts, "row_attributes": read_columns,
+        "fixed": _roles_of_file, "conflicts": _conflicts, "row_attributes": read_columns,
     }  # fmt: skip
     for name, read in readers.items():
         if name in covering:
@@ -145,8 +145,8 @@ def cover(
     end(found.interrupted)
 
 
-def _factors_of_file(path: Path | None) -> Observations | None:
-    """The columns of factors, with their names and those of their columns."""
+def _roles_of_file(path: Path | None) -> Observations | None:
+    """The columns of roles, with their names and those of their columns."""
     if path is None:
         return None
     read = read_input(str(path), ReadingOptions(encode="never"), True)
@@ -188,8 +188,8 @@ def _names(found: Cover) -> tuple[list[str], list[str]]:
     return row_names(seen), column_names(seen)
 
 
-def _factors(found: Cover) -> list[tuple[list[str], list[str]]]:
-    """Return the names of the rows and of the columns of each factor."""
+def _roles(found: Cover) -> list[tuple[list[str], list[str]]]:
+    """Return the names of the rows and of the columns of each role."""
     import numpy as np
 
     rows, columns = _names(found)
@@ -201,7 +201,7 @@ def _factors(found: Cover) -> list[tuple[list[str], list[str]]]:
 
 
 def _members(found: Cover) -> pl.DataFrame:
-    """Return a table with one line for each member of each factor."""
+    """Return a table with one line for each member of each role."""
     import polars as pl
 
     table: pl.DataFrame = found.members().drop("probability").rename({"factor": "role"})
@@ -209,7 +209,7 @@ def _members(found: Cover) -> pl.DataFrame:
 
 
 def _curve(found: Cover) -> pl.DataFrame:
-    """Return a table of how much the first 1, 2, ... factors cover."""
+    """Return a table of how much the first 1, 2, ... roles cover."""
     import polars as pl
 
     return pl.DataFrame({"roles": range(1, found.n_factors + 1), "coverage": found.curve})
@@ -228,7 +228,7 @@ def _as_json(found: Cover, existing: Observations | None = None) -> dict[str, ob
                 "rows": rows,
                 "columns": columns,
             }
-            for k, (rows, columns) in enumerate(_factors(found))
+            for k, (rows, columns) in enumerate(_roles(found))
         ],
         "changes": found.changes().to_dicts(),
         "review": found.review(existing).to_dicts(),
@@ -241,9 +241,9 @@ def _as_json(found: Cover, existing: Observations | None = None) -> dict[str, ob
 
 def _in_sentences(found: Cover) -> list[str]:
     lines = []
-    factors = _factors(found)
-    for k, (rows, columns) in enumerate(factors[:FACTORS_SHOWN]):
-        which = f"Factor {k + 1}"
+    roles = _roles(found)
+    for k, (rows, columns) in enumerate(roles[:ROLES_SHOWN]):
+        which = f"Role {k + 1}"
         name = found.name_of_factor(k)
         notes = [shortened(name, 40)] if name else []
         if k < found.n_fixed:
@@ -253,11 +253,11 @@ def _in_sentences(found: Cover) -> list[str]:
         which += f" ({', '.join(notes)})" if notes else ""
         have = "has" if len(rows) == 1 else "have"
         lines.append(f"{which}: {_some(rows, 'row')} {have} {_some(columns, 'column')}.")
-        who = "It covers" if k == 0 else f"The first {k + 1} factors cover"
+        who = "It covers" if k == 0 else f"The first {k + 1} roles cover"
         lines.append(f"  {who} {found.curve[k]:.1%} of the ones.")
-    if len(factors) > FACTORS_SHOWN:
-        more = len(factors) - FACTORS_SHOWN
-        lines.append(f"{more} more factors are not shown; -o writes all of them to a file.")
+    if len(roles) > ROLES_SHOWN:
+        more = len(roles) - ROLES_SHOWN
+        lines.append(f"{more} more roles are not shown; -o writes all of them to a file.")
     changes = found.changes()
     for row, what, column in changes.head(ENTRIES_SHOWN).iter_rows():
         lines.append(f"{row} {what} {column}.")
@@ -283,7 +283,7 @@ def _summary(found: Cover) -> str:
     # Not "100.0%" if a one is missed.
     coverage = min(found.coverage, 0.999) if facts.n_missed else 1.0
     words = (
-        f"{counted(facts.n_factors, 'factor covers', 'factors cover')} {coverage:.1%} of "
+        f"{counted(facts.n_factors, 'role covers', 'roles cover')} {coverage:.1%} of "
         f"{counted(found.n_ones, 'one')}, {counted(facts.n_false, 'false one')}, "
         f"{counted(found.n_assignments, 'assignment')}"
     )

@@ -136,7 +136,7 @@ function drawCharts() {
   over("posterior", history.log_posterior, "iteration", "log-posterior");
   over("error", history.error, "round", "error");
   over("changes", history.changes, "iteration", "changes", { fromZero: true });
-  over("coverage", data.coverage, "number of factors", "fraction of ones", { fromZero: true });
+  over("coverage", data.coverage, "number of roles", "fraction of ones", { fromZero: true });
   for (const one of data.histograms || []) chart(byId(`beliefs-${one.name}`), (place) => histogram(place, one));
   for (const one of data.offsets || []) chart(byId(`offsets-${one.axis}`), (place) => amountChart(place, one, `Offsets of ${one.axis}s`));
   if (data.calibration) chart(byId("calibration"), (place) => calibrationChart(place, data.calibration));

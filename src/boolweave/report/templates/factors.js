@@ -33,8 +33,7 @@ function membersOf(k) {
 
 function exportFactors() {
   const which = chosen.size ? [...chosen].sort((a, b) => a - b) : cards.map((_, k) => k);
-  const column = data.kind === "cover" ? "role" : "factor"; // as in the tables of the command line
-  exportCsv(`${column}s.csv`, [[column, "name", "axis", "label"], ...which.flatMap((k) => membersOf(k).map(([axis, name]) => [k + 1, nameOf(k), axis, name]))]);
+  exportCsv(`${data.group}s.csv`, [[data.group, "name", "axis", "label"], ...which.flatMap((k) => membersOf(k).map(([axis, name]) => [k + 1, nameOf(k), axis, name]))]);
 }
 
 function startFactors() {

@@ -175,7 +175,7 @@ function entryText(i, j) {
   const at = i * WIDTH + j, seen = matrix.observed[at], chance = matrix.probability[at] / FULL;
   const value = seen === NOTHING ? "not observed" : data.grid.summarized ? `${Math.round((100 * seen) / FULL)}% ones` : `observed ${seen === FULL ? 1 : 0}`;
   const factors = factorsAt(i, j);
-  const where = factors.length ? `, in ${factors.map(nameOf).join(", ")}` : data.grid.tiles.length ? ", in no factor" : "";
+  const where = factors.length ? `, in ${factors.map(nameOf).join(", ")}` : data.grid.tiles.length ? `, in no ${data.group}` : "";
   return `${rowName(i)} × ${columnName(j)}: ${value}, ${predictionText(data.chance, chance)}${where}`;
 }
 
@@ -265,7 +265,7 @@ function findLines(text) {
 
 function lineText({ lines, isRow, at, name }) {
   const parts = [];
-  if (lines.factors) parts.push(lines.factors[at].length ? `belongs to ${lines.factors[at].map(nameOf).join(", ")}` : "belongs to no factor");
+  if (lines.factors) parts.push(lines.factors[at].length ? `belongs to ${lines.factors[at].map(nameOf).join(", ")}` : `belongs to no ${data.group}`);
   if (lines.offsets) parts.push(`has the offset ${lines.offsets[at].toFixed(2)}`);
   if (!data.grid.labels && at < (isRow ? HEIGHT : WIDTH)) {
     let seen = 0, ones = 0, wrong = 0;
@@ -276,7 +276,7 @@ function lineText({ lines, isRow, at, name }) {
       ones += value === FULL;
       wrong += (value === FULL) !== matrix.probability[place] > FULL / 2;
     }
-    parts.push(`has ${whole(ones)} ones in ${whole(seen)} observed entries${data.grid.sampled ? " that are drawn" : ""}, of which ${whole(wrong)} differ from the ${data.kind === "completion" ? "prediction of the model" : "reconstruction by the factors"}`);
+    parts.push(`has ${whole(ones)} ones in ${whole(seen)} observed entries${data.grid.sampled ? " that are drawn" : ""}, of which ${whole(wrong)} differ from the ${data.kind === "completion" ? "prediction of the model" : `reconstruction by the ${data.group}s`}`);
   }
   return `${isRow ? "Row" : "Column"} ${name} ${parts.join("; it ")}.`;
 }

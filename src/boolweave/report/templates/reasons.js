@@ -27,7 +27,7 @@ function factorSentences(i, j) {
     const own = onesInFactor(k, i, true), other = onesInFactor(k, j, false);
     if (own && other) sentences.push(`In it, ${rowLines.names[i]} has ${whole(own[0])} ones in ${several(own[1], "observed entry", "observed entries")}, and ${columnLines.names[j]} has ${whole(other[0])} in ${whole(other[1])}.`);
   }
-  if (!both.length) sentences.push("No factor has both the row and the column.");
+  if (!both.length) sentences.push(`No ${data.group} has both the row and the column.`);
   if (data.xor && both.length > 1) sentences.push(both.length % 2 ? "Their number is odd, so the result is 1." : "Their number is even, so they cancel out.");
   return sentences;
 }
