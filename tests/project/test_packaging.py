@@ -88,6 +88,16 @@ def test_the_sdist_holds_what_its_checks_read(built):
     assert not [name for name in names if "__pycache__" in name or name.startswith(".venv")]
 
 
+@pytest.mark.parametrize("given", [["--help"], ["-k", "one test"]])
+def test_the_run_of_all_checks_takes_no_arguments(given):
+    """Refused before anything is installed; without programs, nothing could be."""
+    command = [shutil.which("bash"), ROOT / ".ci" / "run", *given]
+    done = subprocess.run(command, env={"PATH": ""}, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f".ci/run: expected no arguments, got {' '.join(given)};")
+
+
 def test_a_tree_without_git_has_a_fixed_time(monkeypatch, tmp_path):
     """Not that of a repository around it, and no error where git is not installed."""
     script = load_script("build_dist")
