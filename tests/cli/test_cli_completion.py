@@ -198,6 +198,17 @@ def test_a_part_to_hold_out_that_is_less_than_an_entry(tmp_path, command):
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
+@pytest.mark.parametrize("command", ["complete", "factorize"])
+def test_nothing_can_be_held_out_of_a_table_without_entries(tmp_path, command):
+    (tmp_path / "t.csv").write_text("a,b\n,\n,\n")
+    given = ("--hold-out", 0.1, "-o", "answer.csv")
+    done = run_here(command, "t.csv", *given, cwd=tmp_path, text=True)
+    assert done.returncode == 2
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("boolweave: ")]
+    assert "--hold-out: expected a table with observed entries, got none; check how" in line
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
 def test_options_are_parameters_of_the_estimator():
     known = boolweave.BooleanCompletion().get_params()
     given = COMPLETION_OPTIONS.given({"n_layers": "auto", "n_directions": "3", "n_members": 4})

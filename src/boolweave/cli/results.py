@@ -141,6 +141,11 @@ def fit_and_write(
     if keeping.no_labels:
         seen = replace(seen, row_labels=None)
     if keeping.hold_out:
+        if seen.n_observed == 0:
+            raise ValueError(
+                "--hold-out: expected a table with observed entries, got none; check how ones and "
+                "zeros are marked, or set --absent zero if entries that are not listed are 0"
+            )
         hidden = seen.to_local().hide(keeping.hold_out, random_state=seed)
         seen, held_out = hidden[0], hidden[1:]
         if len(held_out[0]) == 0:
