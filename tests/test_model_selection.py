@@ -47,11 +47,12 @@ def test_entries_are_taken_one_by_one():
             entries[key]
 
 
-def test_folds_are_those_of_observations(table):
+@pytest.mark.parametrize("groups", [None, np.arange(30) // 4])
+def test_folds_are_those_of_observations(table, groups):
     entries = Entries.from_data(table)
-    folds = EntryKFold(4, random_state=7)
+    folds = EntryKFold(4, random_state=7, groups=groups)
     assert folds.get_n_splits() == 4 and "n_splits=4" in repr(folds)
-    pairs = zip(folds.split(entries), table.folds(4, random_state=7), strict=True)
+    pairs = zip(folds.split(entries), table.folds(4, random_state=7, groups=groups), strict=True)
     for (train, test), (kept, rows, columns, values) in pairs:
         assert same(entries[train], kept)
         hidden = entries[test]

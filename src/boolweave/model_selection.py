@@ -19,7 +19,7 @@ from boolweave.runtime.checks import check_count, generator_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     Positions = NDArray[np.intp]
     Measure = Literal["accuracy", "neg_log_loss", "roc_auc", "neg_calibration_error"]
@@ -48,6 +48,9 @@ class EntryKFold(BaseCrossValidator):
         entry.
     random_state : int, numpy Generator or None
         Random seed or generator of the folds. With None, they differ from call to call.
+    groups : array of whole numbers, shape (N,), optional
+        The question of each column, such as `TableEncoder.groups_`: folds consist of whole answers,
+        as those of `Observations.folds`.
 
     See Also
     --------
@@ -78,10 +81,15 @@ class EntryKFold(BaseCrossValidator):
     """
 
     def __init__(
-        self, n_splits: int = 5, *, random_state: int | np.random.Generator | None = None
+        self,
+        n_splits: int = 5,
+        *,
+        random_state: int | np.random.Generator | None = None,
+        groups: ArrayLike | None = None,
     ) -> None:
         self.n_splits = check_count("n_splits", n_splits, least=2)
         self.random_state = random_state
+        self.groups = groups
 
     def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
         """Return the number of folds."""
@@ -95,21 +103,23 @@ class EntryKFold(BaseCrossValidator):
         Parameters
         ----------
         X : Entries, shape (M, N)
-        y, groups : ignored
+        y, groups : ignored; the groups of entries follow from those of the columns
         """
         if not isinstance(X, Entries):
             raise TypeError(
                 "EntryKFold hides entries, but scikit-learn splits the rows of a "
                 f"{type(X).__name__}; pass Entries.from_data(X) to the search instead of X"
             )
-        if self.n_splits > len(X):
+        answers = X.answers_of_entries(self.groups)
+        n_answers = int(answers.max(initial=-1)) + 1
+        if self.n_splits > n_answers:
+            what = "observed entries" if self.groups is None else "answers"
             raise ValueError(
-                f"n_splits must be at most the number of observed entries, {len(X)}, got "
-                f"{self.n_splits}"
+                f"n_splits must be at most the number of {what}, {n_answers}, got {self.n_splits}"
             )
-        order = generator_of(self.random_state).permutation(len(X))
+        part = (generator_of(self.random_state).permutation(n_answers) % self.n_splits)[answers]
         for fold in range(self.n_splits):
-            hidden = order % self.n_splits == fold
+            hidden = part == fold
             yield np.flatnonzero(~hidden), np.flatnonzero(hidden)
 
 

@@ -47,6 +47,17 @@ def test_folds_by_time_are_fitted_to_the_past_alone():
         assert not [name for name in measures if name.endswith("_error")]
 
 
+def test_folds_of_whole_answers():
+    groups, method = np.arange(30) // 3, "row and column bias"
+    found = compare(SEEN, methods=[method], n_folds=2, random_state=5, groups=groups)
+    splits = SEEN.folds(2, 5, groups=groups)
+    for measures, (kept, rows, columns, values) in zip(found.folds[method], splits, strict=True):
+        p = BiasModel(random_state=5).fit(kept).predict_proba(rows, columns)
+        assert measures["log_loss"] == pytest.approx(metrics.log_loss(values, p))
+    with pytest.raises(ValueError, match="either groups or splits"):
+        compare(SEEN, methods=[method], splits=[hide_last(SEEN, TIMES)], groups=groups)
+
+
 def test_a_split_in_three_ways_is_the_same():
     hidden = np.random.default_rng(1).random(SEEN.n_observed) < 0.2
     split = SEEN.split(hidden)

@@ -14,7 +14,7 @@ import pytest
 from commands import run_here
 
 import boolweave
-from boolweave import BooleanMatrixFactorization, Channel
+from boolweave import BooleanMatrixFactorization, Channel, Observations, TableEncoder
 from boolweave.cli.common import warnings_as_lines
 from boolweave.cli.options import (
     FIT_OPTIONS,
@@ -120,6 +120,39 @@ def test_empty_factors_are_told(folder):
 
 def code_of(page):
     return re.findall(r"<pre[^>]*><code>(.*?)</code></pre>", page, re.DOTALL)
+
+
+def test_answers_are_held_out_whole(folder):
+    """A level that is held out cannot be read off the other levels of its question."""
+    random = np.random.default_rng(0)
+    answers = pl.DataFrame({
+        "pet": random.choice(["cat", "dog", "fish", "bird"], 60),
+        "home": random.choice(["flat", "house", "boat"], 60),
+        "car": random.choice(["yes", "no"], 60),
+        "garden": random.choice(["yes", "no"], 60),
+    })  # fmt: skip
+    answers.write_csv(folder / "answers.csv")
+    given = ("factorize", "answers.csv", *QUICK, "--layout", "wide", "--json")
+    files = ("--model", "answers.npz", "--report", "answers.html")
+    done = run(*given, "--hold-out", 0.25, *files, cwd=folder)
+    encoder = TableEncoder().fit(answers)
+    data = Observations.from_data(encoder.transform(answers))
+    model = boolweave.load(folder / "answers.npz")
+    known = ~np.isnan(model.observations_.to_dense())
+    for group in np.unique(encoder.groups_):
+        levels = known[:, encoder.groups_ == group]
+        assert (levels.any(axis=1) == levels.all(axis=1)).all()
+        assert 0 < levels[:, 0].sum() < 60
+    found = json.loads(done.stdout)
+    assert found["held_out"] + found["observed"] == data.n_observed == 60 * (4 + 3 + 1 + 1)
+    kept, *_ = data.hide(0.25, random_state=0, groups=encoder.groups_)
+    np.testing.assert_array_equal(kept.to_dense(), model.observations_.to_dense())
+    page = (folder / "answers.html").read_text(encoding="utf-8")
+    hide = "kept, *held_out = data.hide(0.25, random_state=0, groups=encoder.groups_)\n"
+    assert hide in code_of(page)[1]
+    few = run_here(*given, "--hold-out", 0.001, cwd=folder, text=True)
+    assert few.returncode == 2
+    assert "--hold-out 0.001 is less than one of the answers; give" in few.stderr
 
 
 def test_the_report_repeats_the_run(folder):

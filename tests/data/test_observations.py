@@ -100,6 +100,41 @@ def test_folds_part_the_entries(dense, n_folds, seed):
     assert max(sizes) - min(sizes) <= 1
 
 
+@given(partly_observed(min_side=2), st.floats(0, 1), st.integers(0, 99), st.data())
+def test_the_entries_of_an_answer_are_hidden_together(dense, share, seed, data):
+    """What is known of a hidden level cannot be read off the other levels of its question."""
+    observations = Observations.from_dense(dense)
+    groups = data.draw(st.lists(st.integers(-2, 2), min_size=len(dense[0]), max_size=len(dense[0])))
+    answers = [[np.flatnonzero(np.equal(groups, g)) for g in set(groups)] for _ in dense]
+
+    def n_answers(cells):
+        known = ~np.isnan(cells)
+        return sum(known[m, own].any() for m, line in enumerate(answers) for own in line)
+
+    def parted(kept, *hidden):
+        np.testing.assert_array_equal(put_back(kept, *hidden), dense)
+        alone = np.full(dense.shape, np.nan)
+        alone[hidden[0], hidden[1]] = hidden[2]
+        assert n_answers(kept.to_dense()) + n_answers(alone) == n_answers(dense)
+        return n_answers(alone)
+
+    n_hidden = parted(*observations.hide(share, random_state=seed, groups=groups))
+    assert n_hidden == round(share * n_answers(dense))
+    if n_answers(dense) < 2:
+        with pytest.raises(ValueError, match="from 2 to the number of answers"):
+            observations.folds(2, random_state=seed, groups=groups)
+        return
+    sizes = [parted(*fold) for fold in observations.folds(2, random_state=seed, groups=groups)]
+    assert sum(sizes) == n_answers(dense) and abs(sizes[0] - sizes[1]) <= 1
+
+
+def test_groups_that_do_not_fit_the_columns():
+    observations = Observations.from_dense(MATRIX)
+    for groups in ([0, 1], [0.5] * MATRIX.shape[1], [[0] * MATRIX.shape[1]]):
+        with pytest.raises(ValueError, match="groups must have a whole number for each of the"):
+            observations.hide(0.5, groups=groups)
+
+
 def test_splits_keep_labels_and_empty_rows():
     observations = Observations.from_dense(MATRIX, row_labels=list("abcd"))
     kept, *_ = observations.hide(1.0, random_state=np.random.default_rng(0))

@@ -21,7 +21,7 @@ from threading import Thread
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from boolweave.completion import BooleanCompletion
 from boolweave.data.labels import pairs
@@ -292,6 +292,7 @@ def compare(
     methods: Sequence[str] | None = None,
     n_folds: int | None = None,
     splits: Iterable[Any] | None = None,
+    groups: ArrayLike | None = None,
     top: int = 10,
     random_state: int | None = 0,
     n_jobs: int | None = None,
@@ -315,6 +316,9 @@ def compare(
         `boolweave.data.splits`; or it says which of the observed entries are hidden, as Booleans of
         shape (n_observed,) or as positions, in the order of rows and columns. With a single split,
         standard errors are computed over the rows that it tests.
+    groups : array of whole numbers, shape (N,), optional
+        The question of each column, such as `TableEncoder.groups_`: folds consist of whole answers,
+        as in `Observations.folds`.
     top : int
         Number of hidden entries of each row, those with the highest probabilities, that count in
         precision, recall, nDCG and MAP (see `boolweave.metrics.ranking_scores`).
@@ -359,9 +363,12 @@ def compare(
             )
     check_count("top", top)
     if splits is None:
-        splits = observations.folds(N_FOLDS if n_folds is None else n_folds, random_state)
+        n_folds = N_FOLDS if n_folds is None else n_folds
+        splits = observations.folds(n_folds, random_state, groups=groups)
     elif n_folds is not None:
         raise ValueError(f"pass either n_folds or splits, but got both, n_folds={n_folds!r}")
+    elif groups is not None:
+        raise ValueError("pass either groups or splits, but got both; splits say what is hidden")
     roles = [_roles(split, observations, number) for number, split in enumerate(splits)]
     if not roles:
         raise ValueError("splits must hold at least one split, but got none")

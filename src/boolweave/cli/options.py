@@ -350,7 +350,8 @@ class Keeping:
     )  # fmt: skip
     hold_out: float = _option(
         FIT_PANEL,
-        "Fraction of the entries to hold out, to test the probabilities.",
+        "Fraction of the entries, or of the answers of a table that is encoded, to hold out, to "
+        "test the probabilities.",
         default=0.0,
         min=0.0,
         max=0.9,

@@ -146,13 +146,15 @@ def fit_and_write(
                 "--hold-out: expected a table with observed entries, got none; check how ones and "
                 "zeros are marked, or set --absent zero if entries that are not listed are 0"
             )
-        hidden = seen.to_local().hide(keeping.hold_out, random_state=seed)
+        groups = contents.groups
+        hidden = seen.to_local().hide(keeping.hold_out, random_state=seed, groups=groups)
         seen, held_out = hidden[0], hidden[1:]
         if len(held_out[0]) == 0:
+            entries = counted(seen.n_observed, "observed entry", "observed entries")
             raise ValueError(
                 f"--hold-out {keeping.hold_out:g} is less than one of "
-                f"{counted(seen.n_observed, 'observed entry', 'observed entries')}; give a larger "
-                "fraction, or leave it out"
+                f"{entries if groups is None else 'the answers'}; give a larger fraction, or "
+                "leave it out"
             )
     began = time.time()
     model = fit(seen)

@@ -543,7 +543,36 @@ class Observations(ObservedEntries):
         indptr = self.indptr[rows.start : rows.stop + 1] - first
         return Observations, shape, indptr, self.indices[first:last], self.values[first:last]
 
-    def hide(self, share: float, random_state: RandomState = None) -> Split:
+    def answers_of_entries(self, groups: ArrayLike | None = None) -> NDArray[np.int64]:
+        """Number the answers to which the entries belong, (n_observed,), from 0 without gaps.
+
+        Parameters
+        ----------
+        groups : array of whole numbers, shape (N,), optional
+            The question of each column, such as `TableEncoder.groups_`. The entries of one row in
+            the columns of one question are one answer; by default, each entry is one.
+
+        Examples
+        --------
+        >>> observations = Observations.from_data([[1, 0, 1], [0, 1, 1]])
+        >>> observations.answers_of_entries([0, 0, 1])
+        array([0, 0, 1, 2, 2, 3])
+        """
+        if groups is None:
+            return np.arange(self.n_observed)
+        of_column = np.asarray(groups)
+        if of_column.shape != (self.n_columns,) or of_column.dtype.kind not in "iu":
+            raise ValueError(
+                f"groups must have a whole number for each of the {self.n_columns} columns, but "
+                f"got {of_column.dtype} of shape {of_column.shape}"
+            )
+        _, of_column = np.unique(of_column, return_inverse=True)
+        cells = self.rows_of_entries() * self.n_columns + of_column[self.indices]
+        return np.unique(cells, return_inverse=True)[1].astype(np.int64, copy=False)
+
+    def hide(
+        self, share: float, random_state: RandomState = None, *, groups: ArrayLike | None = None
+    ) -> Split:
         """Hide a random share of the entries, to test predictions on them.
 
         Parameters
@@ -552,6 +581,10 @@ class Observations(ObservedEntries):
             Fraction of the observed entries to hide, from 0 to 1.
         random_state : int, numpy Generator or None
             Random seed or generator of the choice.
+        groups : array of whole numbers, shape (N,), optional
+            The question of each column, such as `TableEncoder.groups_`. Whole answers are hidden,
+            all entries of a row that belong to one question, and `share` is a fraction of the
+            answers. Otherwise the level of a category could be read off the other levels.
 
         Returns
         -------
@@ -566,16 +599,24 @@ class Observations(ObservedEntries):
         >>> kept, rows, columns, values = observations.hide(0.5, random_state=0)
         >>> kept.n_observed, len(values)
         (3, 3)
+        >>> kept, *_ = observations.hide(0.25, random_state=4, groups=[0, 0, 1])
+        >>> kept.to_dense()
+        array([[ 1.,  0.,  1.],
+               [nan, nan,  1.]], dtype=float32)
         """
         if not is_number(share) or not 0 <= share <= 1:
             raise ValueError(f"share must be from 0 to 1, but got {share!r}; 0.1 hides 10%")
-        hidden = np.zeros(self.n_observed, dtype=bool)
-        n_hidden = round(share * self.n_observed)
+        answers = self.answers_of_entries(groups)
+        n_answers = int(answers.max(initial=-1)) + 1
+        hidden = np.zeros(n_answers, dtype=bool)
+        n_hidden = round(share * n_answers)
         random = generator_of(random_state)
-        hidden[random.choice(self.n_observed, n_hidden, replace=False, shuffle=False)] = True
-        return self.split(hidden)
+        hidden[random.choice(n_answers, n_hidden, replace=False, shuffle=False)] = True
+        return self.split(hidden[answers])
 
-    def folds(self, n_folds: int, random_state: RandomState = None) -> Iterator[Split]:
+    def folds(
+        self, n_folds: int, random_state: RandomState = None, *, groups: ArrayLike | None = None
+    ) -> Iterator[Split]:
         """Split the entries at random into `n_folds` parts and hide each part in turn.
 
         Parameters
@@ -585,6 +626,9 @@ class Observations(ObservedEntries):
             most one entry.
         random_state : int, numpy Generator or None
             Random seed or generator of the choice.
+        groups : array of whole numbers, shape (N,), optional
+            The question of each column, as for `hide`. The parts consist of whole answers, whose
+            numbers differ by at most one.
 
         Returns
         -------
@@ -597,13 +641,15 @@ class Observations(ObservedEntries):
         >>> [len(values) for _, _, _, values in observations.folds(3, random_state=0)]
         [2, 2, 2]
         """
-        if not is_whole(n_folds) or not 2 <= n_folds <= self.n_observed:
+        answers = self.answers_of_entries(groups)
+        n_answers = int(answers.max(initial=-1)) + 1
+        if not is_whole(n_folds) or not 2 <= n_folds <= n_answers:
+            what = "observed entries" if groups is None else "answers"
             raise ValueError(
-                f"n_folds must be from 2 to the number of observed entries, {self.n_observed}, "
-                f"but got {n_folds!r}"
+                f"n_folds must be from 2 to the number of {what}, {n_answers}, but got {n_folds!r}"
             )
-        order = generator_of(random_state).permutation(self.n_observed)
-        return (self.split(order % n_folds == fold) for fold in range(n_folds))
+        part = (generator_of(random_state).permutation(n_answers) % n_folds)[answers]
+        return (self.split(part == fold) for fold in range(n_folds))
 
     def split(self, hidden: NDArray[np.bool_]) -> Split:
         """Split the entries into kept and `hidden` ones, (n_observed,), each in order."""

@@ -87,6 +87,11 @@ class Reading:
         """Whether the file was a wide table whose form was kept, to be written again."""
         return self.origin is not None or self.encoded is not None
 
+    @property
+    def groups(self) -> list[int] | None:
+        """The question of each column of an encoded table, (N,), whose answers are hidden whole."""
+        return None if self.encoded is None else self.encoded.encoding.groups
+
 
 def read(
     source: str | Path | Sequence[str | Path],

@@ -435,5 +435,6 @@ def _python_call(model: Model) -> str:
     hold_out = model.provenance_.get("hold_out")
     if hold_out is None:
         return f"{call}.fit(data)"
-    hide = f"data.hide({hold_out!r}, random_state={model.random_state!r})"
+    whole = ", groups=encoder.groups_" if "plan" in model.provenance_ else ""
+    hide = f"data.hide({hold_out!r}, random_state={model.random_state!r}{whole})"
     return f"kept, *held_out = {hide}\n{call}.fit(kept)"

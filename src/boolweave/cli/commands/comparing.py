@@ -112,14 +112,15 @@ def compare(
 ) -> None:
     """Compare boolweave with other methods by cross-validation on a table.
 
-    Every entry is predicted once, from the entries of the other folds; --split chooses entries by
-    time instead. The table shows means over the folds and their standard errors, with the best of
-    each column in bold. The lines below it say which method wins by log-loss and by accuracy, by
-    how much, and whether the difference is more than chance. ECE is the expected calibration error,
-    the mean gap between probability and frequency; MB is the memory that a method used in addition
-    to the data. --ranking adds precision, recall, nDCG and MAP of the N held-out entries of each
-    row with the highest probabilities; files and --json always contain them. With --split last,
-    standard errors are computed by leaving out groups of rows.
+    Every entry is predicted once, from the entries of the other folds; the answers of a table that
+    is encoded are hidden whole. --split chooses entries by time instead. The table shows means over
+    the folds and their standard errors, with the best of each column in bold. The lines below it
+    say which method wins by log-loss and by accuracy, by how much, and whether the difference is
+    more than chance. ECE is the expected calibration error, the mean gap between probability and
+    frequency; MB is the memory that a method used in addition to the data. --ranking adds
+    precision, recall, nDCG and MAP of the N held-out entries of each row with the highest
+    probabilities; files and --json always contain them. With --split last, standard errors are
+    computed by leaving out groups of rows.
 
     Example: boolweave compare votes.csv --folds 5 --plot votes.png
     """
@@ -153,6 +154,7 @@ def compare(
             methods=methods,
             n_folds=n_splits if splits is None else None,
             splits=splits,
+            groups=contents.groups if splits is None else None,
             top=top,
             on_fold=on_fold,
             **fitting,
