@@ -249,6 +249,13 @@ def test_the_unit_of_a_feature_does_not_matter():
     for unit in (2.0**-1000, 2.0**500, 2.0**1023):
         found = model.fit_transform(values, row_features=unit * known)
         np.testing.assert_allclose(found, expected, rtol=1e-9)
+    for unit in (2.0**-1000, 1.0):  # new rows far from those of the fit, with and without entries
+        model.fit(values, row_features=unit * known)
+        for new in (values[:2], np.full((2, 12), np.nan)):
+            chance = model.predict_proba(new, row_features=np.full((2, 2), [[1.7e308, -1.7e308]]))
+            assert np.isfinite(chance).all()
+            nearer = model.predict_proba(new, row_features=np.full((2, 2), [[1e300, -1e300]]))
+            np.testing.assert_array_equal(chance, nearer)
     equal = [0.1] * 7
     encoding = FeatureEncoding.of(equal, 7, "row_features")
     assert not encoding.encoded(equal, 7, "row_features").any()

@@ -246,8 +246,14 @@ class FeatureColumn(NamedTuple):
             return np.column_stack([(texts == level).astype(np.float64) for level in self.levels])
         numbers = _as_numbers(column)
         assert numbers is not None
-        scaled = numbers / self.largest - self.center
-        return (scaled / self.deviation if self.deviation else np.zeros_like(scaled))[:, None]
+        if not self.deviation:
+            return np.zeros((len(numbers), 1))
+        with np.errstate(over="ignore"):  # a new number may be much larger than those of the fit
+            scaled = (numbers / self.largest - self.center) / self.deviation
+        # No number of a fit is as many standard deviations from the mean, and the probabilities of
+        # new ones hardly change beyond: but their products would be infinite, and then NaN.
+        far = 1e6
+        return np.clip(scaled, -far, far)[:, None]
 
 
 class FeatureEncoding(NamedTuple):
