@@ -208,6 +208,7 @@ def test_a_command_does_not_give_away_who_logs_in(monkeypatch):
         ("choose which are ones with `above` mean", "choose which are ones with --above mean"),
         ('remove one, or pass `duplicates="majority"`', "remove one, or use --duplicates majority"),
         ("or pass `header=False` if", "or use --no-header if"),
+        ("or pass `closed=True`, which", "or use --closed, which"),
         ("allow files with `max_memory`", "allow files with --max-memory"),
         ("with `data > 0` or `.astype(float)`", "with `data > 0` or `.astype(float)`"),
     ],

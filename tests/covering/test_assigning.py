@@ -112,6 +112,21 @@ def test_a_closed_cover_gives_every_factor_to_every_row_that_it_fits():
         assert (tuple(np.flatnonzero(x)), tuple(np.flatnonzero(y))) in rectangles
 
 
+def test_a_matrix_that_is_too_large_keeps_its_closed_cover(monkeypatch):
+    matrix = (np.random.default_rng(0).random((8, 6)) < 0.6).astype(np.uint8)
+    closed = cover(matrix, closed=True, random_state=0)
+    monkeypatch.setattr("boolweave.covering.assigning.MOST_CELLS", 7)
+    for objective in ("roles", "assignments"):
+        with pytest.warns(
+            UserWarning, match="no search for fewer assignments .*`closed=True`"
+        ) as w:
+            found = cover(matrix, objective=objective, random_state=0)
+        assert np.array_equal(found.X, closed.X) and np.array_equal(found.Y, closed.Y)
+        assert [warning.filename for warning in w] == [__file__]
+    with pytest.raises(ValueError, match="at most 7 entries after equal rows and columns"):
+        cover(matrix, min_rows=2)
+
+
 def test_equal_rows_and_columns_count_as_often_as_they_occur():
     matrix = np.repeat(np.repeat([[1, 1, 0], [0, 1, 1], [1, 1, 1]], 5, axis=0), 4, axis=1)
     found = cover(matrix, objective="assignments", random_state=0)

@@ -282,8 +282,8 @@ def as_options(message: str) -> str:
     def option(found: re.Match[str]) -> str:
         verb, name, value = found.groups()
         words = [option_of(name, value), *([value.replace(" ", "")] if value else [])]
-        if value == "False":
-            words = [f"--no-{name}"]
+        if value in ("True", "False"):
+            words = [option_of(name) if value == "True" else f"--no-{name}"]
         return " ".join([*(["use"] if verb else []), *words])
 
     fields = [field.name for field in dataclasses.fields(ReadingOptions)]

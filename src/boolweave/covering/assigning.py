@@ -56,8 +56,10 @@ FEW_CELLS = 1 << 16
 
 def with_fewer_assignments(
     matrix: Matrix, required: Requirements, X: Bits, Y: Bits, bound: int, seed: int, run: Run
-) -> tuple[Bits, Bits]:
+) -> tuple[Bits, Bits] | None:
     """Rearrange a cover X (M, K), Y (K, N) so that it keeps to all rules with few assignments.
+
+    Return None if the matrix is too large for that, and there are no rules to keep to.
 
     With ``objective="assignments"``, the search ends if the cost is `bound`, a lower bound of it.
 
@@ -76,7 +78,9 @@ def with_fewer_assignments(
             f"{MOST_CELLS:,} entries after equal rows and columns are merged, but got "
             f"{n_cells:,}; leave them out, or divide the matrix"
         )
-    if not 0 < n_cells <= MOST_CELLS:
+    if n_cells > MOST_CELLS:
+        return None
+    if not n_cells:
         return X, Y
     random = random_words(np.random.default_rng(seed))
     first_columns = np.unique(merged.column_of[merged.column_of >= 0], return_index=True)[1]

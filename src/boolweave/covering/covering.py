@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from boolweave.covering.assigning import least_assignments, with_fewer_assignments
+from boolweave.covering.assigning import MOST_CELLS, least_assignments, with_fewer_assignments
 from boolweave.covering.exact import MOST_WORK, Tiles, exact_cover
 from boolweave.covering.kernels.first_fit import Limits
 from boolweave.covering.kernels.tiles import remove_within
@@ -23,6 +23,7 @@ from boolweave.covering.reviewing import descriptions_of
 from boolweave.engine.kernels.bits import Words, n_words, pack
 from boolweave.engine.result import Ending
 from boolweave.runtime.run import Run
+from boolweave.runtime.warning import warn_user
 from boolweave.search.table import Bits
 
 # The share of `max_time` for a cover of all ones, if a search for fewer factors follows, and, by
@@ -72,7 +73,17 @@ def find_cover(
             bound = max(bound, least_assignments(matrix))
     if not required.closed and len(Y):
         first = X, Y
-        X, Y = run.call(lambda: with_fewer_assignments(matrix, required, *first, bound, seed, run))
+        sparing = run.call(
+            lambda: with_fewer_assignments(matrix, required, *first, bound, seed, run)
+        )
+        if sparing is None:
+            warn_user(
+                "no search for fewer assignments was made, so that rows can have factors which "
+                f"they do not need: it takes a matrix with at most {MOST_CELLS:,} entries after "
+                "equal rows and columns are merged. Divide the matrix, or pass `closed=True`, "
+                "which gives the same cover."
+            )
+        X, Y = first if sparing is None else sparing
     order, gained = _order(matrix, X, Y, F)
     ending = Ending.OUT_OF_TIME if run.passed else Ending.CONVERGED
     ending = Ending.INTERRUPTED if run.interrupted else ending
