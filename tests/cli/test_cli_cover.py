@@ -179,8 +179,10 @@ def test_an_export_with_attributes(folder):
         "cover", "export.csv", "--columns", "UserID,Entitlement", "--row-attributes", "export.csv",
         "--existing", "old.csv",
     )  # fmt: skip
-    done = run(*words, "--review", "review.csv", "-o", "roles.csv", cwd=folder)
+    files = ("--review", "review.csv", "-o", "roles.csv", "--report", "page.html")
+    done = run(*words, *files, cwd=folder)
     assert done.returncode == 0, done.stderr.decode()
+    assert '<td class="text">mailer</td>' in (folder / "page.html").read_text()
     review = {line["description"]: line for line in pl.read_csv(folder / "review.csv").to_dicts()}
     assert set(review) == {"Sales in Berlin: 2 of 2", "IT: 2 of 2", "Cy: 1 of 1"}
     assert review["IT: 2 of 2"]["existing_role"] == "mailer"

@@ -9,7 +9,7 @@ from boolweave.data.entries import spread
 from boolweave.data.ones import SparseObservations
 from boolweave.datasets import make_boolean
 from boolweave.report import grid as entries
-from boolweave.report.contents import cover_entries, cover_lists, factor_grid
+from boolweave.report.contents import cover_entries, cover_lists, cover_review, factor_grid
 from boolweave.report.grid import Lines, doubtful, holes
 from boolweave.report.page import render_report
 
@@ -107,6 +107,46 @@ def test_covers_list_what_they_change():
     assert cover_lists(sparse) == [] and "no cover has fewer roles" in render_report(sparse)
     nothing = cover(np.zeros((2, 2)), random_state=0)
     assert "no ones to cover" in render_report(nothing)
+
+
+def test_pages_about_covers_say_what_to_review():
+    grants = np.array([[1, 1, 1, 0, 0]] * 3 + [[1, 1, 0, 1, 0]] * 2 + [[0, 0, 0, 0, 1]] * 4)
+    seen = Observations.from_dense(grants, column_labels=["a", "b", "c", "<d>", "e"])
+    found = cover(seen, closed=True, random_state=0)
+    existing = Observations.from_dense(
+        [[1, 1, 0, 0, 0], [0, 0, 0, 0, 1], [0, 1, 0, 1, 0]], row_labels=["base", "last", "<old>"]
+    )
+    review = cover_review(found, existing)
+    (few,) = [k + 1 for k in range(3) if found.X[:, k].sum() <= 2]
+    (other,) = [k + 1 for k in range(3) if found.X[:, k].sum() == 3]
+    assert [line["role"] for line in review["few"]] == [few]
+    assert [{line["role"], line["closest_role"]} for line in review["alike"]] == [{few, other}]
+    assert review["alike"][0]["overlap"] == 0.5
+    assert {line["role"]: line["existing_role"] for line in review["changed"]} == {
+        few: "base", other: "base",
+    }  # fmt: skip
+    assert review["dropped"] == ["<old>"]
+    page = render_report(found, existing=existing)
+    page = page[: page.index('<script type="application/json"')]
+    assert f'<th scope="row"><span data-factor="{few - 1}">Role {few}</span></th><td>2</td>' in page
+    assert (
+        '<td class="text">base</td><td class="text">&lt;d&gt;</td><td class="text">–</td>' in page
+    )
+    assert "1 of 3 roles exist as they are." in page
+    assert "can be dropped: &lt;old&gt;." in page
+    assert "existing" not in render_report(found)
+    new = render_report(found, existing=[[0, 0, 0, 0, 1]])
+    assert new.count("new: it has no column of an existing role") == 2
+
+
+def test_covers_without_anything_to_review(model):
+    found = cover(np.kron(np.eye(2), np.ones((3, 1))), random_state=0)
+    page = render_report(found, existing=np.eye(2))
+    assert "Every role has more than two rows." in page
+    assert "No two roles have a column in common." in page
+    assert "2 of 2 roles exist as they are." in page and "against-existing" not in page
+    with pytest.raises(ValueError, match="those of a cover, got a BooleanMatrixFactorization"):
+        render_report(model, existing=np.eye(2))
 
 
 def test_lines_are_numbered_as_they_come():

@@ -199,6 +199,11 @@ def test_a_cover(opened, tmp_path):
     assert page.locator("#list-missed tbody tr").count() == 1
     page.locator("#list-missed tbody button").click()
     assert "No role has both the row and the column." in page.locator(".why").text_content()
+    name = page.locator("#held-by-few tbody th [data-factor='0']")
+    assert name.text_content() == "Role 1"
+    page.locator(".card .name").first.fill("Operators")
+    page.locator(".card .name").first.press("Enter")
+    assert name.text_content() == "Operators"
     canvas_of(page, 1).click(position={"x": 100, "y": 20})
     assert "covered" in page.locator("#detail").text_content()
 

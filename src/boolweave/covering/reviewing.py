@@ -216,21 +216,28 @@ def _covered_by_one(X: NDArray[np.uint8], Y: NDArray[np.int64]) -> NDArray[np.in
 def _against(cover: Cover, Y: NDArray[np.int64], existing: Any) -> dict[str, NDArray[Any]]:
     """The existing factor that is most like each factor, and how they differ."""
     seen = cover.observations.to_local()
-    given = Requirements.of(Matrix.of_observations(seen, "zero"), fixed=existing)
-    names = given.fixed_names or tuple(f"existing {f + 1}" for f in range(len(given.fixed)))
+    names, given = existing_factors(cover, existing)
     columns = np.array([name_of(seen, n, "column") for n in range(seen.shape[1])], dtype=object)
-    alike = _jaccard(Y, given.fixed.astype(np.int64))
+    alike = _jaccard(Y, given.astype(np.int64))
     lines: list[tuple[str | None, str | None, str | None]] = []
     for y, scores in zip(Y, alike, strict=True):
         if not scores.any():
             lines.append((None, None, None))
             continue
         old = int(scores.argmax())
-        added = columns[(y == 1) & (given.fixed[old] == 0)]
-        removed = columns[(y == 0) & (given.fixed[old] == 1)]
+        added = columns[(y == 1) & (given[old] == 0)]
+        removed = columns[(y == 0) & (given[old] == 1)]
         lines.append((names[old], "; ".join(added), "; ".join(removed)))
     keys = ("existing_role", "columns_added", "columns_removed")
     return {key: _texts([line[i] for line in lines]) for i, key in enumerate(keys)}
+
+
+def existing_factors(cover: Cover, existing: Any) -> tuple[tuple[str, ...], NDArray[np.uint8]]:
+    """The names and the columns (F, N) of the factors with which a cover is compared."""
+    seen = cover.observations.to_local()
+    given = Requirements.of(Matrix.of_observations(seen, "zero"), fixed=existing)
+    names = given.fixed_names or tuple(f"existing {f + 1}" for f in range(len(given.fixed)))
+    return names, given.fixed
 
 
 def _texts(values: list[str | None]) -> NDArray[np.object_]:

@@ -10,6 +10,7 @@ from scipy import sparse
 from boolweave.completion import BooleanCompletion
 from boolweave.completion.answers.explaining import CompletionExplanation, Explainer
 from boolweave.covering.result import Cover
+from boolweave.covering.reviewing import existing_factors, review_of
 from boolweave.data.labels import name_of
 from boolweave.data.observations import Observations
 from boolweave.data.ones import Cells, SparseObservations
@@ -336,3 +337,35 @@ def cover_lists(found: Cover) -> list[EntryList]:
         for kind, pairs, value in (("missed", found.missed, 1), ("false", found.false_ones, 0))
         if len(pairs)
     ]
+
+
+def cover_review(found: Cover, existing: Any = None) -> dict[str, Any]:
+    """Which factors a review of a cover should look at.
+
+    The lines are those of `Cover.review`: `few` of factors that few rows have, `alike` of the pairs
+    of factors with the most columns in common, and, with `existing`, `changed` of all factors that
+    are not among the existing ones. `dropped` are the existing ones that no factor resembles most.
+    """
+    table = review_of(found, existing)
+    columns = [column.tolist() for column in table.values()]
+    lines = [dict(zip(table, line, strict=True)) for line in zip(*columns, strict=True)]
+    pairs = {tuple(sorted((line["role"], line["closest_role"]))): line for line in reversed(lines)}
+    alike = [line for line in pairs.values() if line["overlap"] > 0]
+    review: dict[str, Any] = {
+        "few": sorted(
+            (line for line in lines if line["held_by_few"]),
+            key=lambda line: (line["rows"], line["covered_by_it_alone"]),
+        ),
+        "alike": sorted(alike, key=lambda line: (-line["overlap"], line["role"])),
+        "changed": None,
+    }
+    if existing is not None:
+        names, _ = existing_factors(found, existing)
+        resembled = {line["existing_role"] for line in lines}
+        review["dropped"] = [name for name in names if name not in resembled]
+        review["changed"] = [
+            line
+            for line in lines
+            if line["existing_role"] is None or line["columns_added"] or line["columns_removed"]
+        ]
+    return review

@@ -41,6 +41,9 @@ Cards = list[dict[str, Any]]
 # Number of members of a factor that its card shows at once; the others can be unfolded.
 MEMBERS_SHOWN = 12
 
+# Number of lines of each table of a review.
+REVIEWED = 50
+
 # Number of members of a factor that a reason names.
 MEMBERS_NAMED = 4
 
@@ -55,6 +58,7 @@ def write_report(
     title: str = "",
     held_out: HeldOut | None = None,
     command: str | None = None,
+    existing: Any = None,
 ) -> None:
     """Write the page about a fitted model, or about a cover.
 
@@ -71,6 +75,8 @@ def write_report(
         positions, as `Observations.hide` returns them; other rows and columns are labels.
     command : str, optional
         The command that makes the same page again, if the model does not know it.
+    existing : array, table, sparse matrix or Observations, shape (F, N), optional
+        The columns of factors that exist already, with which the page compares those of a cover.
 
     Examples
     --------
@@ -79,7 +85,7 @@ def write_report(
     >>> found = cover([[1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 1, 1]], random_state=0)
     >>> write_report(found, "roles.html", title="Who may do what")
     """
-    text = render_report(model, title=title, held_out=held_out, command=command)
+    text = render_report(model, title=title, held_out=held_out, command=command, existing=existing)
     page = text.encode("utf-8", "backslashreplace")  # a label may hold a lone surrogate
     with replacing(path) as file:
         file.write(page)
@@ -91,6 +97,7 @@ def render_report(
     title: str = "",
     held_out: HeldOut | None = None,
     command: str | None = None,
+    existing: Any = None,
     exploring: dict[str, Any] | None = None,
 ) -> str:
     """The page about a fitted model, as text; the parameters are those of `write_report`.
@@ -102,8 +109,13 @@ def render_report(
     from markupsafe import Markup
 
     model = _checked(model)
+    if existing is not None and not isinstance(model, Cover):
+        raise ValueError(
+            "existing factors are compared with those of a cover, got a "
+            f"{type(model).__name__}; leave existing out"
+        )
     if isinstance(model, Cover):
-        variables, data = _cover_page(CoverFacts(model))
+        variables, data = _cover_page(CoverFacts(model), existing)
     elif isinstance(model, BooleanMatrixFactorization):
         variables, data = _factor_page(FactorFacts(model, held_out))
     else:
@@ -127,6 +139,7 @@ def render_report(
         title=title or variables.pop("default_title"),
         shown=MEMBERS_SHOWN,
         group=data["group"],
+        reviewed=REVIEWED,
         has=data,
         exploring=exploring,
         style=Markup(_text("report.css")),
@@ -208,7 +221,7 @@ def _factor_page(facts: FactorFacts) -> Page:
     return variables, data
 
 
-def _cover_page(facts: CoverFacts) -> Page:
+def _cover_page(facts: CoverFacts, existing: Any) -> Page:
     found = facts.cover
     seen, lists = contents.cover_entries(found), contents.cover_lists(found)
     grid = contents.factor_grid(found, seen, decoded=True)
@@ -227,6 +240,7 @@ def _cover_page(facts: CoverFacts) -> Page:
         "lists": lists,
         "factors": cards,
         "figures": _figures(cards),
+        "review": contents.cover_review(found, existing),
         "grid": grid,
         "predicted": "reconstructed",
     }

@@ -61,8 +61,8 @@ def cover(
     existing: Annotated[
         Path | None,
         _write(
-            help="A file of existing roles, as for --fixed, with which --review "
-            "and --json compare each role.",
+            help="A file of existing roles, as for --fixed, with which --review, "
+            "--report and --json compare each role.",
             metavar="FILE",
         ),
     ] = None,
@@ -133,7 +133,13 @@ def cover(
         if report is not None:
             from boolweave.report import write_report
 
-            write_report(found, report, title=Path(source).name, command=command_line())
+            write_report(
+                found,
+                report,
+                title=Path(source).name,
+                command=command_line(),
+                existing=existing_roles,
+            )
             print_message(f"report: {report}", writing.quiet)
 
     write_all(

@@ -36,12 +36,18 @@ function exportFactors() {
   exportCsv(`${data.group}s.csv`, [[data.group, "name", "axis", "label"], ...which.flatMap((k) => membersOf(k).map(([axis, name]) => [k + 1, nameOf(k), axis, name]))]);
 }
 
+// Show the name of a factor on its card and wherever else the page names it.
+function showName(k) {
+  cards[k].querySelector(".name").value = nameOf(k);
+  for (const element of document.querySelectorAll(`[data-factor="${k}"]`)) element.textContent = nameOf(k);
+}
+
 function startFactors() {
   cards.forEach((card, k) => {
     const input = card.querySelector(".name"), button = card.querySelector(".pick");
     card.style.setProperty("--factor", colourOf(k));
-    input.value = nameOf(k);
-    input.addEventListener("change", () => { rename(k, input.value); input.value = nameOf(k); });
+    showName(k);
+    input.addEventListener("change", () => { rename(k, input.value); showName(k); });
     input.addEventListener("keydown", (event) => { if (event.key === "Enter") input.blur(); });
     button.addEventListener("click", () => select(k));
   });
