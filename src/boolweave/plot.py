@@ -12,6 +12,7 @@ import numpy as np
 
 from boolweave.engine.result import factor_order, tile_order
 from boolweave.runtime.extras import need
+from boolweave.runtime.words import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -243,7 +244,7 @@ def plot_members(sides: Mapping[str, tuple[NDArray[np.float64], Sequence[str]]])
         axes.set_xticks(range(chance.shape[1]), [str(k + 1) for k in range(chance.shape[1])])
         axes.set_xlabel("factor", color=FAINT, fontsize=9)
         if len(names) <= names_drawn:
-            axes.set_yticks(range(len(names)), [shortened(name) for name in names], fontsize=7)
+            axes.set_yticks(range(len(names)), [shortened(name, 32) for name in names], fontsize=7)
         else:
             axes.set_yticks([])
     if picture is not None:
@@ -274,11 +275,6 @@ def plot_run(values: NDArray[np.float64], y_label: str, x_label: str) -> Figure:
     axes.set_ylabel(y_label)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
-
-
-def shortened(name: str, most: int = 32) -> str:
-    """A name that is short enough to be written next to a picture."""
-    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def plot_bars(

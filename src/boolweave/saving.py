@@ -32,7 +32,8 @@ from boolweave.runtime.archives import CHECKSUM, Archive, write_arrays
 from boolweave.runtime.atomic import replacing
 from boolweave.runtime.storage import LazyArray
 from boolweave.runtime.threads import effective_jobs
-from boolweave.runtime.tree import Node, Packer, Unpacker, check_known, shortened
+from boolweave.runtime.tree import Node, Packer, Unpacker, check_known
+from boolweave.runtime.words import shortened
 
 FORMAT = "boolweave model"
 VERSION = 5
@@ -337,7 +338,10 @@ def check_provenance(origin: dict[str, Any]) -> None:
     """Raise unless this is what is known of the origin of a model."""
     kinds = {"command": str, "hold_out": float, "plan": str}
     right = all(type(value) is kinds.get(name) for name, value in origin.items())
-    expect(right, f"'provenance' must have command, hold_out and plan, but is {shortened(origin)}")
+    expect(
+        right,
+        f"'provenance' must have command, hold_out and plan, but is {shortened(repr(origin), 60)}",
+    )
 
 
 def expect(holds: Any, otherwise: str) -> None:

@@ -28,10 +28,10 @@ from boolweave.data.labels import pairs
 from boolweave.data.observations import Observations, Split
 from boolweave.data.splits import entry_positions
 from boolweave.estimator import BooleanMatrixFactorization
-from boolweave.io.files import shortened
 from boolweave.runtime.checks import check_count
 from boolweave.runtime.extras import need
 from boolweave.runtime.run import LOOK_AFTER
+from boolweave.runtime.words import shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,7 +20,7 @@ from boolweave.cli.commands.covering import cover
 from boolweave.cli.commands.demo import demo
 from boolweave.cli.options import grouped
 from boolweave.cli.output import one_line, print_error
-from boolweave.io.files import shortened
+from boolweave.runtime.words import shortened
 
 app = typer.Typer(
     help="Find the Boolean structure of a 0/1 table: factors, missing entries and explanations.",

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from boolweave.cli.options import as_options
-from boolweave.io.files import shortened
 from boolweave.runtime.extras import need
+from boolweave.runtime.words import shortened
 
 if TYPE_CHECKING:
     import polars as pl

@@ -22,8 +22,8 @@ from boolweave.completion.kernels.drawing import Lines, lines_of
 from boolweave.data.cells import is_missing
 from boolweave.data.labels import Labels, find_labels
 from boolweave.data.observations import Observations
-from boolweave.io.files import shortened
 from boolweave.runtime.types import Doubles, Floats, Positions
+from boolweave.runtime.words import shortened
 
 
 @dataclass(frozen=True, eq=False)

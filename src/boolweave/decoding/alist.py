@@ -19,7 +19,8 @@ import numpy as np
 import scipy.sparse
 
 from boolweave.decoding.tanner import Matrix, as_sparse_bits, ones_at
-from boolweave.io.files import FileError, decoded, shortened
+from boolweave.io.files import FileError, decoded
+from boolweave.runtime.words import shortened
 
 
 class _Numbers:

@@ -12,6 +12,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
+from boolweave.runtime.words import shortened
+
 Kind: TypeAlias = Literal[
     "id", "yes/no", "category", "ordered", "choices", "checkbox", "number", "date", "text",
     "constant",
@@ -178,11 +180,11 @@ class Plan:
         for alike, members in groupby(self.columns, lambda line: replace(line, name="")):
             names = [line.name for line in members]
             if len(names) > _MANY_ALIKE:
-                names = [f"{shortened(names[0], 16)} … {shortened(names[-1], 16)} ({len(names)})"]
+                names = [f"{one_line(names[0], 16)} … {one_line(names[-1], 16)} ({len(names)})"]
             levels, missing = (_BETWEEN.join(cells) for cells in (alike.levels, alike.missing))
             becomes = f"{alike.encoding} ({alike.why})" if alike.why else alike.encoding
             rows += [(name, alike.kind, levels, missing, becomes) for name in names]
-        cells = [[*map(shortened, row[:4]), row[4]] for row in rows]
+        cells = [[*map(one_line, row[:4]), row[4]] for row in rows]
         widths = [*(max(len(row[j]) for row in cells) for j in range(4)), 0]
         return "\n".join(
             "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
@@ -190,10 +192,9 @@ class Plan:
         )
 
 
-def shortened(text: str, most: int = 48) -> str:
-    """A text of at most so many characters, without its middle: options end a question."""
-    text = " ".join(text.split())
-    return text if len(text) <= most else f"{text[: most // 2]}…{text[1 - most // 2 :]}"
+def one_line(text: str, most: int = 48) -> str:
+    """A text as one short line, with its end, because options end a question."""
+    return shortened(" ".join(text.split()), most)
 
 
 def _as_text(value: str | tuple[str, ...]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from boolweave.data.cells import MISSING, WRONG, CellWords, no_answer_codes
 from boolweave.data.convert import from_codes
 from boolweave.data.observations import Observations
-from boolweave.encoding.plan import KINDS, LABELS, LEFT_OUT, ColumnPlan, Plan, shortened
+from boolweave.encoding.plan import KINDS, LABELS, LEFT_OUT, ColumnPlan, Plan, one_line
 from boolweave.io import Reading
 from boolweave.io.cells import RATINGS, naming_file
 from boolweave.io.dialect import Dialect, is_heading
@@ -68,14 +68,14 @@ class Encoded:
         made, plan = self.encoding.names, self.encoding.plan
         used = [line.kind for line in plan if line.is_encoded]
         parts = [f"{used.count(kind)} {kind}" for kind in KINDS if kind in used]
-        some = [shortened(name) for name in made if name not in self.columns][:3]
+        some = [one_line(name) for name in made if name not in self.columns][:3]
         such = f", such as {', '.join(map(repr, some))}" if some else ""
         left_out = plan.left_out.items()
-        left = [f"{shortened(name)} ({why})" for name, why in left_out if name != self.label]
+        left = [f"{one_line(name)} ({why})" for name, why in left_out if name != self.label]
         named = "" if self.label is None else f"; row labels: {self.label!r}"
         columns_by_codes: dict[str, list[str]] = {}
         for name, cells in plan.taken_as_missing.items():
-            columns_by_codes.setdefault(", ".join(cells), []).append(shortened(name))
+            columns_by_codes.setdefault(", ".join(cells), []).append(one_line(name))
         codes = [
             f"{cells} in {names[0] if len(names) == 1 else counted(len(names), 'column')}"
             for cells, names in columns_by_codes.items()

@@ -17,6 +17,7 @@ from traceback import walk_tb
 from typing import BinaryIO
 
 from boolweave.runtime.atomic import naming
+from boolweave.runtime.words import shortened
 
 # Number of bytes of text that are parsed at a time: large enough for polars to work in parallel,
 # small enough that the scratch arrays of a chunk do not matter.
@@ -47,17 +48,6 @@ _FOREIGN = {
 }
 
 _BARE_RETURN = re.compile(rb"\r(?!\n)")
-
-# Maximum number of characters of an error message: a few lines of a terminal.
-LONGEST_MESSAGE = 600
-
-
-def shortened(text: str, most: int = LONGEST_MESSAGE) -> str:
-    """A text of at most `most` characters; a longer one keeps its beginning and its end."""
-    if len(text) <= most:
-        return text
-    end = most // 3
-    return f"{text[: most - end - 5]} ... {text[-end:]}"
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from boolweave.runtime.storage import LazyArray, Memory
 from boolweave.runtime.types import Array, Floats, Integers
+from boolweave.runtime.words import shortened
 
 # JSON: null, a number, a text, a list or a dictionary.
 Node: TypeAlias = Any
@@ -66,17 +67,11 @@ def inside(place: str, name: str | int) -> str:
     return f"{place}/{name}" if place else str(name)
 
 
-def shortened(value: object) -> str:
-    """A value as it is shown in an error, shortened if it is long."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
-
-
 def check_known(names: Iterable[str], known: Iterable[str]) -> None:
     """Raise ValueError if there are unknown names."""
     unknown = set(names) - set(known)
     if unknown:
-        raise ValueError(f"it holds {shortened(min(unknown))}, which is unknown")
+        raise ValueError(f"it holds {shortened(repr(min(unknown)), 60)}, which is unknown")
 
 
 def _scalar_types(kind: Any) -> tuple[Any, ...]:
@@ -274,7 +269,9 @@ class Unpacker:
         else:
             wanted = kind if name == kind.__name__ else self.classes.get(name)
             if wanted is None:
-                raise ValueError(f"{place!r} must be {kind.__name__}, but is {shortened(name)}")
+                raise ValueError(
+                    f"{place!r} must be {kind.__name__}, but is {shortened(repr(name), 60)}"
+                )
             hints = self._hints_of(wanted)
             self._expect(type(content) is dict, content, f"the fields of {name}", place)
             check_known(content, hints)
@@ -309,5 +306,5 @@ class Unpacker:
     @staticmethod
     def _expect(holds: bool, node: Node, expected: object, place: str) -> Any:
         if not holds:
-            raise ValueError(f"{place!r} must be {expected}, but is {shortened(node)}")
+            raise ValueError(f"{place!r} must be {expected}, but is {shortened(repr(node), 60)}")
         return node

@@ -1,4 +1,4 @@
-"""Numbers and times in words."""
+"""Numbers, times and long texts in words."""
 
 from __future__ import annotations
 
@@ -20,6 +20,20 @@ def counted(n: int, noun: str, plural: str | None = None) -> str:
     ('1 row', '2,000 entries')
     """
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def shortened(text: str, most: int = 600) -> str:
+    """A text of at most `most` characters; a longer one keeps its beginning and its end.
+
+    By default, it is an error message that takes a few lines of a terminal.
+
+    Examples
+    --------
+    >>> from boolweave.runtime.words import shortened
+    >>> shortened("How old are you? 18 to 29", 12)
+    'How ol…to 29'
+    """
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[1 - most // 2 :]}"
 
 
 def time_left(began: float, share: float, bound: str) -> str:
