@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 # How many times a year something happens.
 _PERIODS = {"day": 365.0, "night": 365.0, "week": 52.0, "month": 12.0, "year": 1.0}
@@ -76,7 +77,8 @@ def in_order(levels: list[str], name: str = "") -> list[str] | None:
     if len(levels) < 2:
         return None
     plain = {level: _plain(level) for level in levels}
-    for scale in (_heights, _brackets, _rates, _polar, _degrees, _rungs):
+    rates, degrees = partial(_scored, _rate), partial(_scored, _degree)
+    for scale in (_heights, _brackets, rates, _polar, degrees, _rungs):
         scores = scale(list(plain.values()))
         if scores is not None and len(set(scores)) == len(levels):
             return [level for _, level in sorted(zip(scores, levels, strict=True))]
@@ -131,9 +133,10 @@ def _brackets(levels: list[str]) -> list[float] | None:
     return scores if 2 <= len(levels) <= 2 * n_brackets and n_brackets > 1 else None
 
 
-def _rates(levels: list[str]) -> list[float] | None:
-    scores = [_rate(level) for level in levels]
-    return None if len(levels) < 3 or None in scores else [score or 0.0 for score in scores]
+def _scored(score: Callable[[str], float | None], levels: list[str]) -> list[float] | None:
+    """The scores of at least three levels, unless one has none."""
+    scores = [score(level) for level in levels]
+    return None if len(levels) < 3 or None in scores else [each or 0.0 for each in scores]
 
 
 def _rate(level: str) -> float | None:
@@ -180,17 +183,9 @@ def _polar(levels: list[str]) -> list[float] | None:
     return None
 
 
-def _degrees(levels: list[str]) -> list[float] | None:
-    scores = [_degree(level) for level in levels]
-    return None if len(levels) < 3 or None in scores else [score or 0.0 for score in scores]
-
-
 def _rungs(levels: list[str]) -> list[float] | None:
     def rung(ladder: tuple[re.Pattern[str], ...]) -> Callable[[str], float | None]:
         return lambda level: next((float(i) for i, r in enumerate(ladder) if r.search(level)), None)
 
-    for ladder in _LADDERS:
-        scores = [rung(ladder)(level) for level in levels]
-        if len(levels) > 2 and None not in scores:
-            return [score or 0.0 for score in scores]
-    return None
+    ladders = (_scored(rung(ladder), levels) for ladder in _LADDERS)
+    return next((scores for scores in ladders if scores is not None), None)
