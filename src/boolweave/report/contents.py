@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from boolweave.completion import BooleanCompletion
-from boolweave.completion.answers.explaining import CompletionExplanation, Explainer
+from boolweave.completion.answers.explaining import BELONGS, CompletionExplanation, Explainer
 from boolweave.covering.result import Cover
 from boolweave.covering.reviewing import existing_factors, review_of
 from boolweave.data.labels import name_of
@@ -168,9 +168,6 @@ def calibration(tested: HeldOutPredictions) -> dict[str, object] | None:
 
 # Number of offsets that are drawn: this many of the highest and of the lowest.
 ENDS = 8
-
-# A row or a column belongs to a factor if this is more probable than not.
-BELONGS = 0.5
 
 # Number of entries of each list whose reasons are computed for the page.
 EXPLAINED = 40

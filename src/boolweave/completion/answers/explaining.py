@@ -52,7 +52,7 @@ from boolweave.runtime.types import Doubles, Integers
 
 Axis = Literal["row", "column"]
 
-# A row and a column both belong to a factor if the probability of this is at least this.
+# Rows and columns belong to a factor if the probability of this is at least this.
 BELONGS = 0.5
 
 
