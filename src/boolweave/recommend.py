@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -520,8 +520,10 @@ class FactorExplainer:
 
 # ---------------------------------------------------------------- methods of both estimators
 
+AnyExplanation = TypeVar("AnyExplanation")
 
-class RecommenderMixin:
+
+class RecommenderMixin(Generic[AnyExplanation]):
     """Recommendations and explanations of a fitted estimator, which fills in `_explainer`."""
 
     def _explainer(self, rows: Any, words: dict[str, str]) -> tuple[Any, Frame | None]:
@@ -563,12 +565,28 @@ class RecommenderMixin:
         found = recommend_at(explainer, at, n).above(least)
         return found if frame is None else found.in_form_of(frame, why=why)
 
-    def _explain(self, row: Any, col: Any, words: dict[str, str]) -> Any:
-        """Explain an entry of a row of the fit, or of a new row."""
+    def explain(self, row: Any, col: Any, **words: str) -> AnyExplanation:
+        """Explain the probability of an entry.
+
+        A factorization names the factors that make the entry a one, with their members; a
+        completion splits the log-odds into contributions of offsets, directions and factors.
+
+        Parameters
+        ----------
+        row, col : position, or label if the fitted data had labels
+            The row may also be a matrix of one row as in `transform`, which is folded in.
+        **words
+            The words of the sentences: `verb` is the verb between a row and a column where there is
+            a one ("has"), and `rows` and `columns` are nouns for these ("rows", "columns").
+
+        Returns
+        -------
+        Explanation or CompletionExplanation
+        """
         explainer, frame = self._explainer(row, words)
         if is_matrix(row):
             row = only_row(explainer.observations)
-        found = explainer.explain(row, col)
+        found: AnyExplanation = explainer.explain(row, col)
         if frame is not None:
             object.__setattr__(found, "_frame", frame)  # for its table
         return found

@@ -207,6 +207,7 @@ def test_memory_is_known_beforehand(monkeypatch):
 
     from boolweave.completion import fitting
     from boolweave.completion.chain import MemberTask, make_members
+    from boolweave.runtime import free_memory
 
     table, wanted = table_of(300, 200), Wanted(4, 2, 4, None)
     structure = fitting.Structure(4, 2, 4, 0.8)
@@ -217,10 +218,10 @@ def test_memory_is_known_beforehand(monkeypatch):
     tracemalloc.stop()
     needed = fitting.needed_memory(table, wanted, len(members))
     assert 0.3 * needed < peak < 1.2 * needed
-    monkeypatch.setattr(fitting, "free_memory", lambda: needed - 1)
+    monkeypatch.setattr(free_memory, "free_memory", lambda: needed - 1)
     with pytest.raises(MemoryError, match="lower n_members"):
         fitting.check_memory(table, wanted, len(members))
-    monkeypatch.setattr(fitting, "free_memory", lambda: needed)
+    monkeypatch.setattr(free_memory, "free_memory", lambda: needed)
     fitting.check_memory(table, wanted, len(members))
 
 

@@ -82,7 +82,7 @@ def test_a_cell_is_listed_once():
 
 
 def test_too_many_zeros_to_list(monkeypatch):
-    monkeypatch.setattr("boolweave.data.convert.free_memory", lambda: 100)
+    monkeypatch.setattr("boolweave.runtime.free_memory.free_memory", lambda: 100)
     with pytest.raises(MemoryError, match="9 rows × 7 columns"):
         sparse_of(TABLE).to_local()
 

@@ -119,7 +119,7 @@ def test_answers_that_do_not_fit_are_refused(fitted, planted, monkeypatch):
     with pytest.raises(MemoryError, match=r"probabilities of 100 rows × 80 columns takes 64 kB"):
         model.predict_proba(planted.observations)
     assert model.predict(planted.observations.take_rows([0])).shape == (1, 80)
-    monkeypatch.setattr("boolweave.fit.memory.free_memory", lambda: 5000)
+    monkeypatch.setattr("boolweave.runtime.free_memory.free_memory", lambda: 5000)
     with pytest.raises(MemoryError, match="but 5 kB are free; pass fewer rows"):
         fitted.predict(planted.observations)
 

@@ -251,7 +251,7 @@ def test_zeros_that_do_not_fit_are_refused_beforehand(monkeypatch, tmp_path):
     with pytest.raises(MemoryError, match=r"take 7 TB .*absent=\"missing\"` if only stored"):
         BooleanMatrixFactorization(2, zeros="exact").fit(owns)
     assert Observations.from_sparse(owns, absent="missing").n_observed == 1
-    monkeypatch.setattr("boolweave.data.convert.free_memory", lambda: 100)
+    monkeypatch.setattr("boolweave.runtime.free_memory.free_memory", lambda: 100)
     with pytest.raises(MemoryError, match=r"5 rows × 4 columns take 140 bytes .* 100 bytes are"):
         Observations.from_sparse(scipy.sparse.eye_array(5, 4))
     scipy.sparse.save_npz(tmp_path / "owns.npz", scipy.sparse.eye_array(5, 4).tocsr())

@@ -46,7 +46,7 @@ FIT_PARAMETERS = ("ratings", "sample_weight", "row_features", "column_features")
 @declared
 class BooleanCompletion(
     CompletionParameters,
-    RecommenderMixin,
+    RecommenderMixin[CompletionExplanation],
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
@@ -344,24 +344,6 @@ class BooleanCompletion(
         width = ndtri((1 + coverage) / 2) * spread
         ends = sigmoid(odds - width).reshape(m.shape), sigmoid(odds + width).reshape(m.shape)
         return like(rows, ends[0], "low"), like(rows, ends[1], "high")
-
-    def explain(self, row: Any, col: Any, **words: str) -> CompletionExplanation:
-        """Split the log-odds of a pair into contributions of offsets, directions and factors.
-
-        Parameters
-        ----------
-        row, col : position, or label if the fitted data had labels
-            The row may also be a matrix of one row as in `transform`, which is folded in.
-        **words
-            The words of the sentences: `verb` is the verb between a row and a column where there is
-            a one ("has"), and `rows` and `columns` are nouns for these ("rows", "columns").
-
-        Returns
-        -------
-        CompletionExplanation
-        """
-        found: CompletionExplanation = self._explain(row, col, words)
-        return found
 
     def plot(
         self,

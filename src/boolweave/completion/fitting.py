@@ -28,7 +28,7 @@ from boolweave.completion.selection import (
 )
 from boolweave.completion.table import MOST_PATTERN, Pattern, Table
 from boolweave.completion.tasks import OutOfTime, Runner
-from boolweave.runtime.free_memory import format_bytes, free_memory
+from boolweave.runtime.free_memory import check_free, format_bytes
 from boolweave.runtime.threads import effective_jobs
 
 
@@ -56,13 +56,12 @@ def needed_memory(table: Table, wanted: Wanted, n_members: int) -> int:
 
 def check_memory(table: Table, wanted: Wanted, n_members: int) -> None:
     """Raise MemoryError if a fit would need more memory than there is."""
-    needed, free = needed_memory(table, wanted, n_members), free_memory()
-    if free is not None and needed > free:
-        raise MemoryError(
-            f"completing {table.n_entries} entries of {table.shape[0]} rows × {table.shape[1]} "
-            f"columns needs up to {format_bytes(needed)} of memory, but {format_bytes(free)} are "
-            "free; lower n_members, n_layers, n_directions or n_jobs"
-        )
+    needed = needed_memory(table, wanted, n_members)
+    problem = (
+        f"completing {table.n_entries} entries of {table.shape[0]} rows × {table.shape[1]} columns "
+        f"needs up to {format_bytes(needed)} of memory"
+    )
+    check_free(needed, problem, "lower n_members, n_layers, n_directions or n_jobs")
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,7 +47,7 @@ from boolweave.data.labels import (
     number_by_appearance,
     place_of,
 )
-from boolweave.runtime.free_memory import format_bytes, free_memory
+from boolweave.runtime.free_memory import check_free, format_bytes
 from boolweave.runtime.types import Array, Integers
 
 if TYPE_CHECKING:
@@ -566,13 +566,11 @@ def check_room(shape: Shape, remedy: str) -> None:
     # whether it was observed.
     making = 3
     n_bytes = shape[0] * shape[1] * (making + np.dtype(index_dtype(shape[1])).itemsize)
-    free = free_memory()
-    if free is not None and n_bytes > free:
-        raise MemoryError(
-            f"{shape[0]} rows × {shape[1]} columns take {format_bytes(n_bytes)} of memory if every "
-            f"absent entry is an observed zero, but {format_bytes(free)} are free; {remedy}, or "
-            "use fewer rows or columns"
-        )
+    problem = (
+        f"{shape[0]} rows × {shape[1]} columns take {format_bytes(n_bytes)} of memory if every "
+        "absent entry is an observed zero"
+    )
+    check_free(n_bytes, problem, f"{remedy}, or use fewer rows or columns")
 
 
 def _from_tidy_csr(

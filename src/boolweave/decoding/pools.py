@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from boolweave.decoding.tanner import Matrix, as_sparse_bits, ones_at
 from boolweave.runtime.checks import check_count, generator_of, is_whole
+from boolweave.runtime.free_memory import check_answer
 
 Pools: TypeAlias = Sequence[Sequence[int]]  # the items of each pool, counted from 0
 Design: TypeAlias = Matrix | Pools
@@ -219,8 +220,6 @@ def design_pools(
 
 def _check_room(items: int, pools: int, per_item: int) -> None:
     """Raise MemoryError unless there is memory for so many draws per item, of 8 bytes each."""
-    from boolweave.fit.memory import check_answer  # numba is loaded when it is needed
-
     what = f"a random design with {pools} pools, a table"
     check_answer((items, per_item), 8, what, "draw fewer items or pools")
 

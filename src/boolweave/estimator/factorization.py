@@ -35,7 +35,7 @@ from boolweave.estimator.parameters import (
     most_useful,
     settings_of,
 )
-from boolweave.fit import learn, memory, rank
+from boolweave.fit import learn, rank
 from boolweave.fit.rank_selection import RankSelection
 from boolweave.fit.settings import Settings
 from boolweave.fit.stages import BackendFactory
@@ -46,6 +46,7 @@ from boolweave.model.products import boolean_product
 from boolweave.parameters import FactorizationParameters
 from boolweave.recommend import Explanation, FactorExplainer
 from boolweave.runtime.checkpoint import Recorder, WholeNumber
+from boolweave.runtime.free_memory import check_answer
 from boolweave.runtime.run import Run
 from boolweave.runtime.types import Floats
 from boolweave.search.result import FoldInOfFewestErrors
@@ -63,8 +64,11 @@ def _view(name: str) -> Any:
 
 
 class FittedFactorization(
-    FactorizationParameters, recommend.RecommenderMixin, TransformerMixin, BaseEstimator
-):  # type: ignore[misc]
+    FactorizationParameters,
+    recommend.RecommenderMixin[Explanation],
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     """The methods and attributes of a factorization that need its result."""
 
     result_: Result
@@ -140,7 +144,7 @@ class FittedFactorization(
         if answer:
             most = bytes_allowed(self.max_memory)
             remedy = "pass fewer rows at a time, or pairs of rows and columns"
-            memory.check_answer(observations.shape, itemsize, answer, remedy, most)
+            check_answer(observations.shape, itemsize, answer, remedy, most)
         return observations
 
     @property
@@ -221,24 +225,6 @@ class FittedFactorization(
         m, n = pairs(rows, cols, self.observations_)
         chance = self.result_.predict_proba(m.ravel(), n.ravel(), kind)
         return like(rows, chance.reshape(m.shape), "probability")
-
-    def explain(self, row: Any, col: Any, **words: str) -> Explanation:
-        """Explain which factors make an entry a one, with their members by name.
-
-        Parameters
-        ----------
-        row, col : position, or label if the fitted data had labels
-            The row may also be a matrix of one row as in `transform`, which is folded in.
-        **words
-            The words of the sentences: `verb` is the verb between a row and a column where there is
-            a one ("has"), and `rows` and `columns` are nouns for these ("rows", "columns").
-
-        Returns
-        -------
-        Explanation
-        """
-        found: Explanation = self._explain(row, col, words)
-        return found
 
     def members(self, *, full: bool = False) -> Any:
         """List the members of all factors in a table with one line for each member.

@@ -11,7 +11,7 @@ import numpy as np
 from boolweave import cautions
 from boolweave.data.convert import entry_weights
 from boolweave.estimator.parameters import bytes_allowed, settings_of
-from boolweave.fit import memory
+from boolweave.runtime.free_memory import check_answer
 from boolweave.search.answer import fewest_errors as search
 from boolweave.search.curve import search_rank, trace_curve
 from boolweave.search.result import result_of
@@ -147,7 +147,7 @@ def _check_memory(
     bytes_per_cell = 1
     bytes_per_weight = 16
     per_cell = bytes_per_cell + (0 if weights is None else bytes_per_weight)
-    memory.check_answer(
+    check_answer(
         observations.shape,
         per_cell,
         "the search for the fewest errors",

@@ -209,24 +209,6 @@ def store_for(
     )
 
 
-def check_answer(
-    shape: tuple[int, int], itemsize: int, what: str, remedy: str, max_memory: int | None = None
-) -> None:
-    """Raise MemoryError if an array of this shape exceeds the free memory or `max_memory`.
-
-    It is computed in parts, which take little memory compared with the answer itself.
-    """
-    n_bytes = shape[0] * shape[1] * itemsize
-    problem = (
-        f"{what} of {shape[0]} rows × {shape[1]} columns takes {format_bytes(n_bytes)} of memory"
-    )
-    if max_memory is not None and n_bytes > max_memory:
-        raise MemoryError(f"{problem}, more than `max_memory={format_bytes(max_memory)}`; {remedy}")
-    free = free_memory()
-    if free is not None and n_bytes > free:
-        raise MemoryError(f"{problem}, but {format_bytes(free)} are free; {remedy}")
-
-
 # ---------------------------------------------------------------- in words
 
 

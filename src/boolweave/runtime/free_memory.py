@@ -25,6 +25,29 @@ def free_memory() -> int | None:
     return min(limits, default=None)
 
 
+def check_free(n_bytes: int, problem: str, remedy: str) -> None:
+    """Raise MemoryError if so many bytes, which the problem is about, are not free."""
+    free = free_memory()
+    if free is not None and n_bytes > free:
+        raise MemoryError(f"{problem}, but {format_bytes(free)} are free; {remedy}")
+
+
+def check_answer(
+    shape: tuple[int, int], itemsize: int, what: str, remedy: str, max_memory: int | None = None
+) -> None:
+    """Raise MemoryError if an array of this shape exceeds the free memory or `max_memory`.
+
+    It is computed in parts, which take little memory compared with the answer itself.
+    """
+    n_bytes = shape[0] * shape[1] * itemsize
+    problem = (
+        f"{what} of {shape[0]} rows × {shape[1]} columns takes {format_bytes(n_bytes)} of memory"
+    )
+    if max_memory is not None and n_bytes > max_memory:
+        raise MemoryError(f"{problem}, more than `max_memory={format_bytes(max_memory)}`; {remedy}")
+    check_free(n_bytes, problem, remedy)
+
+
 def _system(meminfo: Path = Path("/proc/meminfo")) -> Iterator[int]:
     for line in _lines(meminfo):
         name, _, value = line.partition(":")

@@ -95,7 +95,8 @@ def check_size(seen: Observations, kind: str, what: str, max_memory: str | None)
 
     Text is written block by block, other formats as a whole.
     """
-    from boolweave.fit.memory import check_answer, in_bytes
+    from boolweave.fit.memory import in_bytes
+    from boolweave.runtime.free_memory import check_answer
 
     if max_memory is None or kind in ("csv", "tsv"):
         return
