@@ -11,6 +11,7 @@ import pytest
 from commands import run_here
 
 import boolweave
+from boolweave import BooleanCompletion, TableEncoder
 from boolweave.cli.options import COMPLETION_OPTIONS
 from boolweave.cli.results import judged
 from boolweave.completion import selection
@@ -132,6 +133,34 @@ def test_ratings_whose_pattern_says_something(tmp_path, monkeypatch):
     page = (tmp_path / "fit.html").read_text()
     assert "offsets of rows and columns with the pattern of entries alone get" in page
     assert "<dt>held-out log-loss</dt>" in page
+
+
+def test_models_of_answers_are_chosen_by_whole_answers(tmp_path):
+    """Answers at random cannot be predicted, though each level follows from the other levels."""
+    random = np.random.default_rng(0)
+    answers = pl.DataFrame(
+        {f"q{j}": random.choice([f"{level}{j}" for level in "abc"], 60) for j in range(4)}
+    )
+    answers.write_csv(tmp_path / "answers.csv")
+    found = json.loads(
+        answer(
+            "complete", "answers.csv", "--layout", "wide", "--directions", 8, "--layers", 0,
+            "--members", 1, "--jobs", 1, "--json", "--report", "page.html", cwd=tmp_path,
+        )
+    )  # fmt: skip
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert ".fit(data, groups=encoder.groups_)" in page
+    encoder = TableEncoder().fit(answers)
+    data = encoder.transform(answers)
+    model = BooleanCompletion(n_directions=8, n_layers=0, n_members=1, n_jobs=1, random_state=0)
+    model.fit(data, groups=encoder.groups_)
+    honest = model.selection_[0]["log_loss"]
+    assert found["selection"][0]["log_loss"] == pytest.approx(honest, rel=1e-12)
+    entropy = -(np.log(1 / 3) + 2 * np.log(2 / 3)) / 3
+    assert honest > entropy - 0.01
+    assert model.fit(data).selection_[0]["log_loss"] < entropy - 0.03
+    with pytest.raises(ValueError, match="groups must have a whole number for each of the 12"):
+        model.fit(data, groups=[0, 1])
 
 
 @pytest.mark.usefixtures("done")

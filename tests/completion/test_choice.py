@@ -44,6 +44,23 @@ def test_folds(shape, n_folds, size):
         assert len(np.unique(held)) == shape[0] * shape[1]
 
 
+@pytest.mark.parametrize(("n_rows", "n_folds"), [(3, 4), (60, 4), (600, 7)])
+def test_folds_of_whole_answers(n_rows, n_folds):
+    """Of two questions with three levels each, a level is held out with the two others."""
+    answers = np.random.default_rng(0).integers(0, 3, (n_rows, 2))
+    table = Table.of(Observations.from_dense(np.eye(3)[answers].reshape(n_rows, 6)))
+    folds = make_folds(table, np.random.default_rng(0), [0, 0, 0, 1, 1, 1])
+    if n_rows == 3:
+        assert not folds  # too few entries
+        return
+    assert len(folds) == n_folds
+    for fold in folds:
+        known = ~np.isnan(fold.table.observations.to_dense()).reshape(n_rows, 2, 3)
+        assert (known.any(axis=2) == known.all(axis=2)).all()
+        assert fold.values.mean() == pytest.approx(1 / 3)
+    assert sum(len(fold.values) for fold in folds) == table.n_entries
+
+
 def test_all_starts_of_trials_are_kept():
     """Members begin where trials ended; the first start of each fold is that of its layers."""
     folds = make_folds(table_of(20, 20), np.random.default_rng(0))

@@ -332,15 +332,21 @@ def fit_factors(
 
 
 def fit_completion(
-    observations: Seen, how: Fitting, more: Completing, quiet: bool, where: Cluster
+    observations: Seen,
+    how: Fitting,
+    more: Completing,
+    quiet: bool,
+    where: Cluster,
+    groups: list[int] | None,
 ) -> BooleanCompletion:
-    """Fit a completion, with progress on a terminal."""
+    """Fit a completion, with progress on a terminal; `groups` has the question of each column."""
     from boolweave.completion import BooleanCompletion
     from boolweave.functions import without_defaults
 
     chosen = without_defaults(how) | more | {"verbose": 0 if quiet else 1}
     with client_of(where, quiet) as client, warnings_as_lines(quiet):
-        model = BooleanCompletion(client=client, **chosen).fit(observations.to_local())
+        model = BooleanCompletion(client=client, **chosen)
+        model.fit(observations.to_local(), groups=groups)
     model.client = None  # the cluster is not needed any more
     _report_interruption(model, quiet)
     return model

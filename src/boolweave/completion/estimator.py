@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # The parameters of `fit` in addition to the table, which `complete` passes on.
-FIT_PARAMETERS = ("ratings", "sample_weight", "row_features", "column_features")
+FIT_PARAMETERS = ("ratings", "sample_weight", "row_features", "column_features", "groups")
 
 
 @declared
@@ -102,6 +102,7 @@ class BooleanCompletion(
         sample_weight: Any = None,
         row_features: Any = None,
         column_features: Any = None,
+        groups: Any = None,
     ) -> Self:
         """Choose a model by held-out entries, and fit it to all entries.
 
@@ -119,6 +120,10 @@ class BooleanCompletion(
         row_features, column_features : array or table, M or N lines, optional
             Features of rows and columns: numbers, or categories as text. They help most if a row or
             column has few entries.
+        groups : array of whole numbers, shape (N,), optional
+            The question of each column of an encoded table, such as `TableEncoder.groups_`. Whole
+            answers are held out to choose a model, because the levels of a category tell what each
+            other is.
 
         Returns
         -------
@@ -146,7 +151,8 @@ class BooleanCompletion(
         wanted, n_members, seed = self._wanted(), int(self.n_members), self._seed()
         runner = Runner(self.n_jobs, self.client)
         with runner.shielded(), Run(verbose=self.verbose) as run:
-            found = fit(table, wanted, n_members, seed, runner, self.max_time, run.progress.say)
+            say = run.progress.say
+            found = fit(table, wanted, n_members, seed, runner, self.max_time, say, groups)
         self._frame = Frame.of(X)
         return self._keep(table, found, encoding)
 
@@ -466,6 +472,7 @@ class BooleanCompletion(
         sample_weight: Any = None,
         row_features: Any = None,
         column_features: Any = None,
+        groups: Any = None,
     ) -> Doubles:
         """Fit, and replace the missing entries of the same rows by probabilities.
 
@@ -474,7 +481,7 @@ class BooleanCompletion(
 
         Parameters
         ----------
-        X, y, ratings, sample_weight, row_features, column_features
+        X, y, ratings, sample_weight, row_features, column_features, groups
             As in `fit`.
 
         Returns
@@ -487,6 +494,7 @@ class BooleanCompletion(
             sample_weight=sample_weight,
             row_features=row_features,
             column_features=column_features,
+            groups=groups,
         )
         return self.ensemble_.completed(self.observations_)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from boolweave.completion.chain import Chain, Draw, MemberTask, Side, cut_of, make_members
 from boolweave.completion.ensemble import Ensemble, Family, Member, PlainBoolean, Structure
@@ -90,10 +91,12 @@ def fit(
     runner: Runner,
     max_time: float | None,
     say: Callable[[str], None],
+    groups: ArrayLike | None = None,
 ) -> Fitted:
     """Choose a model by held-out entries and fit its members to all entries.
 
-    The time to compile kernels, once on each machine, does not count.
+    If `groups` has the question of each column, (N,), whole answers are held out. The time to
+    compile kernels, once on each machine, does not count.
     """
     check_memory(table, wanted, n_members)
     if max_time is not None:
@@ -104,7 +107,7 @@ def fit(
     # The fraction of `max_time` for the choice of the model.
     choosing = 0.6
     runner.limit(None if max_time is None else choosing * max_time)
-    folds = make_folds(table, random)
+    folds = make_folds(table, random, groups)
     interrupted, choice = False, None
     if folds:
         search = Selection(folds, wanted, cut, random, runner, say)

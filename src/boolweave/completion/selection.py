@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
 from boolweave.completion.chain import Draw, Trial, Tried, try_directions, try_layers
@@ -114,23 +114,32 @@ class Wanted(NamedTuple):
     n_jobs: int | None
 
 
-def make_folds(table: Table, random: np.random.Generator) -> list[Fold]:
+def make_folds(
+    table: Table, random: np.random.Generator, groups: ArrayLike | None = None
+) -> list[Fold]:
     """Hold out parts of the entries; return no folds if there are too few entries.
 
     Each part has the same fractions of ones and zeros, or of levels. The fraction of ones is known
-    from all entries, and the intercept of the blend must not shift it to that of a sample.
+    from all entries, and the intercept of the blend must not shift it to that of a sample. If
+    `groups` has the question of each column, (N,), parts consist of whole answers.
     """
     n = table.n_entries
-    if n < LEAST_ENTRIES:
+    answers = table.observations.answers_of_entries(groups)
+    n_answers = int(answers.max(initial=-1)) + 1
+    if n < LEAST_ENTRIES or n_answers < 2:
         return []
     if n < FEW:
-        n_parts = n_folds = FEW_FOLDS if n >= VERY_FEW else VERY_FEW_FOLDS
+        n_parts = n_folds = min(FEW_FOLDS if n >= VERY_FEW else VERY_FEW_FOLDS, n_answers)
     else:
-        n_parts = round(1 / HELD_OUT)
+        n_parts = min(round(1 / HELD_OUT), n_answers)
         n_folds = max(1, min(n_parts, -(-ENOUGH * n_parts // n)))
-    order = random.permutation(n)
-    part = np.empty(n, dtype=np.intp)
-    part[order[np.argsort(table.levels[order], kind="stable")]] = np.arange(n) % n_parts
+    levels: NDArray[np.generic] = table.levels
+    if groups is not None:
+        levels = np.bincount(answers, levels) / np.bincount(answers)  # the mean of each answer
+    order = random.permutation(n_answers)
+    part = np.empty(n_answers, dtype=np.intp)
+    part[order[np.argsort(levels[order], kind="stable")]] = np.arange(n_answers) % n_parts
+    part = part[answers]
     rows = table.observations.rows_of_entries()
     folds = []
     for i in range(n_folds):

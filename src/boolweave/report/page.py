@@ -447,8 +447,9 @@ def _python_call(model: Model) -> str:
             arguments.append(f"{name}={shown}")
     call = f"{type(model).__name__}({', '.join(arguments)})"
     hold_out = model.provenance_.get("hold_out")
-    if hold_out is None:
-        return f"{call}.fit(data)"
     whole = ", groups=encoder.groups_" if "plan" in model.provenance_ else ""
+    of_fit = "" if isinstance(model, BooleanMatrixFactorization) else whole
+    if hold_out is None:
+        return f"{call}.fit(data{of_fit})"
     hide = f"data.hide({hold_out!r}, random_state={model.random_state!r}{whole})"
-    return f"kept, *held_out = {hide}\n{call}.fit(kept)"
+    return f"kept, *held_out = {hide}\n{call}.fit(kept{of_fit})"

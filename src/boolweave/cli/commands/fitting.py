@@ -57,8 +57,6 @@ from boolweave.cli.results import (
 from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -195,7 +193,7 @@ def complete(
     check_kept(keeping, writing.output)
     if fill == "none":
         filling.check_nothing_written(writing, keeping)
-    fit = _completing_with(fitting, completing, writing.quiet, where)
+    fits_factors = _fits_factors(fitting, completing, where)
     contents = read_input(
         source, reading, writing.quiet, "missing", fitting.get("max_memory"), keep=fill == "values"
     )
@@ -203,6 +201,11 @@ def complete(
     if fill != "none":
         filling.check_size(seen, kind, fill, fitting.get("max_memory"))
     absent, seed = reading.absent or "missing", fitting["random_state"]
+
+    def fit(kept: Seen) -> Model:
+        if fits_factors:
+            return fit_factors(kept, fitting, writing.quiet, where)
+        return fit_completion(kept, fitting, completing, writing.quiet, where, contents.groups)
 
     def write(facts: FitFacts) -> None:
         model = facts.model
@@ -236,10 +239,8 @@ def complete(
     fit_and_write(contents, absent, keeping, seed, writing.quiet, fit, write)
 
 
-def _completing_with(
-    fitting: Fitting, completing: Completing, quiet: bool, where: Cluster
-) -> Callable[[Seen], Model]:
-    """Choose what `complete` fits: factors if an option that only they have is given."""
+def _fits_factors(fitting: Fitting, completing: Completing, where: Cluster) -> bool:
+    """Whether `complete` fits factors, because an option that only they have is given."""
     from boolweave.functions import only_in_factorization
 
     of_factors = only_in_factorization(fitting)
@@ -251,9 +252,9 @@ def _completing_with(
         )
     if of_factors:
         check_factor_options(fitting, "posterior", where)
-        return partial(fit_factors, how=fitting, quiet=quiet, where=where)
-    check_completion_options(fitting, completing)
-    return partial(fit_completion, how=fitting, more=completing, quiet=quiet, where=where)
+    else:
+        check_completion_options(fitting, completing)
+    return bool(of_factors)
 
 
 def info(
