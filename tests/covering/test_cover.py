@@ -440,7 +440,9 @@ def test_progress_is_shown_if_asked_for(monkeypatch):
     cover(1 - np.eye(7))
     assert terminal.getvalue() == ""
     cover(1 - np.eye(7), verbose=1)
-    assert "0 factors so far, 42 ones left" in terminal.getvalue()
+    assert re.search(
+        r"factors .*so far", terminal.getvalue()
+    )  # which of its lines, the clock decides
 
 
 # ---------------------------------------------------------------- bad input
