@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from boolweave.covering.kernels.reducing import Flag, Indices
+from boolweave.covering.kernels.reducing import Flag, Indices, is_subset
 from boolweave.engine.kernels.bits import (
     ONE,
     ZERO,
@@ -227,14 +227,6 @@ def _weight_common(a: Words, b: Words, weight: Indices) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _is_subset(a: Words, b: Words) -> bool:
-    outside = ZERO
-    for w in range(a.shape[0]):
-        outside |= a[w] & ~b[w]
-    return outside == ZERO
-
-
-@njit(cache=True, nogil=True)
 def _may_join(side: Side, lines: Words, size: int, line: int) -> bool:
     """Whether a new factor with these lines may get another one."""
     return (
@@ -330,7 +322,7 @@ def _new_factor(roles: Roles, kind: int, line: int, first: int, random: Words) -
         if (
             more * (price + size + width) > gain * across.weight[place]
             and _may_join(across, places, width, place)
-            and _is_subset(lines, across.allowed[place])
+            and is_subset(lines, across.allowed[place])
         ):
             insert(places, place)
             width += across.weight[place]
@@ -377,7 +369,7 @@ def _cover_one(roles: Roles, row: int, column: int, random: Words) -> None:
         line, other = (row, column) if kind == ROW else (column, row)
         is_last = side.n_factors[line] + 1 == side.limits[MOST_OF_LINE]
         for t in members(across.factors[other]):
-            if is_last and all_at_once and not _is_subset(side.left[line], across.lines[t]):
+            if is_last and all_at_once and not is_subset(side.left[line], across.lines[t]):
                 continue
             gain = _n_common(side.left[line], across.lines[t])
             ratio = gain / side.weight[line] * _noise(random)
@@ -593,7 +585,7 @@ def _add_common(roles: Roles, kind: int, t: int, random: Words) -> None:
         return
     first = _random_member(lines, random)
     for place in members(side.ones[first]):
-        if _is_subset(lines, across.allowed[place]) and _may_join(across, places, width, place):
+        if is_subset(lines, across.allowed[place]) and _may_join(across, places, width, place):
             insert(places, place)
             width += across.weight[place]
     if width >= max(1, across.limits[LEAST]):
