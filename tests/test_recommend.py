@@ -3,7 +3,7 @@ import pytest
 
 from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets import make_boolean
-from boolweave.recommend import Words, evidence_in_words, largest, members
+from boolweave.recommend import Words, evidence_in_words, largest, members, reason_in_words
 
 NAN = np.nan
 LIKES = np.array(
@@ -71,6 +71,7 @@ def test_reasons_by_name(model):
     assert reason.sentence == (
         "because factor 1: Bo has both of its other observed columns: tea, milk"
     )
+    assert found.reason() == "because Bo has tea and milk, which this group has"
     assert members(model.result_, reason.factor - 1, "row") == reason.rows
 
 
@@ -133,3 +134,16 @@ def test_words_of_evidence():
     ):
         found = evidence_in_words("7", names, n_observed, 9, "factor 3", films)
         assert found == f"factor 3: {expected}"
+
+
+def test_reasons_in_plain_words():
+    films = Words("liked", "users", "films")
+    belongs = "user 7 seems to belong to a group that liked it"
+    for names, n_observed, expected in (
+        ([], 0, f"{belongs}, although none of the group's other films was observed"),
+        ([], 2, f"{belongs}, but liked none of its other observed films (2)"),
+        (["a"], 1, "user 7 liked a, which this group liked"),
+        (["a", "b"], 4, "user 7 liked a and b, which this group liked"),
+        (list("abcd"), 8, "user 7 liked a and 3 more that this group liked"),
+    ):
+        assert reason_in_words("7", names, n_observed, films) == expected

@@ -225,6 +225,13 @@ class CompletionFacts(FitFacts):
         return offsets_alone(self.model.selection_)
 
     @property
+    def n_missing(self) -> int:
+        """Number of entries that were missing; those held out were not."""
+        seen = self.model.observations_
+        n_held_out = 0 if self.held_out is None else len(self.held_out[0])
+        return int(seen.n_rows * seen.n_columns - seen.n_observed - n_held_out)
+
+    @property
     def has_enough_entries(self) -> bool:
         """Whether there were enough entries to hold some out and to compare models on them."""
         from boolweave.completion.selection import LEAST_ENTRIES

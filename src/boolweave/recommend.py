@@ -92,9 +92,7 @@ def evidence_in_words(
     >>> evidence_in_words("Ann", ["tea", "milk"], 3, 4, "factor 1", NEUTRAL)
     'factor 1: Ann has 2 of its 3 other observed columns: tea, milk'
     """
-    if row.isdecimal():  # a bare number would be mistaken for a count
-        row = f"{words.rows.removesuffix('s')} {row}"
-    others, who = f"other observed {words.columns}", f"{group}: {row}"
+    others, who = f"other observed {words.columns}", f"{group}: {row_in_words(row, words)}"
     if not n_observed:
         return f"{who} belongs to it, although none of its other {words.columns} was observed"
     if not names:
@@ -107,6 +105,33 @@ def evidence_in_words(
         many = "both" if n_observed == 2 else f"all {n_observed:,}"
         return f"{who} {words.verb} {many} of its {others}: {listed}"
     return f"{who} {words.verb} {len(names):,} of its {n_observed:,} {others}: {listed}"
+
+
+def reason_in_words(row: str, names: Sequence[str], n_observed: int, words: Words) -> str:
+    """Say why a row belongs to a factor in words that do not need the factor.
+
+    The parameters are those of `evidence_in_words`.
+
+    Examples
+    --------
+    >>> from boolweave.recommend import Words, reason_in_words
+    >>> reason_in_words("Ann", ["tea", "milk", "cake"], 4, Words("likes"))
+    'Ann likes tea and 2 more that this group likes'
+    """
+    who, verb = row_in_words(row, words), words.verb
+    if len(names) > 2:
+        return f"{who} {verb} {names[0]} and {len(names) - 1:,} more that this group {verb}"
+    if names:
+        return f"{who} {verb} {' and '.join(names)}, which this group {verb}"
+    belongs = f"{who} seems to belong to a group that {verb} it"
+    if not n_observed:
+        return f"{belongs}, although none of the group's other {words.columns} was observed"
+    return f"{belongs}, but {verb} none of its other observed {words.columns} ({n_observed:,})"
+
+
+def row_in_words(row: str, words: Words) -> str:
+    """The name of a row in a sentence, in which a bare number would be mistaken for a count."""
+    return f"{words.rows.removesuffix('s')} {row}" if row.isdecimal() else row
 
 
 def some_names(names: tuple[str, ...], n: int | None = None) -> str:
@@ -212,7 +237,7 @@ class Recommendations:
     >>> found.columns
     array([[1]])
     >>> found.reasons[0][0]
-    'because factor 1: Bo has tea, the only other observed one of its 2 columns'
+    'because Bo has tea, which this group has'
     """
 
     rows: NDArray[np.intp]
@@ -373,6 +398,8 @@ class Reason:
     n_observed : int
         The number of other columns of the factor that were observed in this row.
     sentence : str
+    in_short : str
+        The sentence in plain words, without the number of the factor.
     """
 
     factor: int
@@ -383,6 +410,7 @@ class Reason:
     evidence: tuple[str, ...]
     n_observed: int
     sentence: str
+    in_short: str
 
 
 @dataclass(frozen=True, repr=False)
@@ -414,9 +442,9 @@ class Explanation:
     _frame: ClassVar[Frame] = Frame("polars")
 
     def reason(self) -> str:
-        """Explain the value in one line."""
+        """Explain the value in one line, by the strongest reason."""
         if self.value and self.reasons:
-            return "; ".join(reason.sentence for reason in self.reasons)
+            return self.reasons[0].in_short
         if self.reasons:  # an even number of factors under XOR
             return f"because its {len(self.reasons)} factors cancel out"
         return f"because no factor has both {self.row} and {self.column}"
@@ -508,14 +536,16 @@ class FactorExplainer:
         others, n_observed = evidence(inside[inside != column], own.indices, own.values)
         names = tuple(name_of(seen, int(i), "column") for i in others)
         size = len(inside)
-        because = evidence_in_words(
-            name_of(seen, row, "row"), names, n_observed, size, f"factor {k + 1}", self.words
+        who, group = name_of(seen, row, "row"), f"factor {k + 1}"
+        sentences = (
+            f"because {evidence_in_words(who, names, n_observed, size, group, self.words)}",
+            f"because {reason_in_words(who, names, n_observed, self.words)}",
         )
         if k not in self._members:
             fitted = self.trained or result
             self._members[k] = members(fitted, k, "row"), members(fitted, k, "column")
         of_factor = self._members[k]
-        return Reason(k + 1, both, share, *of_factor, names, n_observed, f"because {because}")
+        return Reason(k + 1, both, share, *of_factor, names, n_observed, *sentences)
 
 
 # ---------------------------------------------------------------- methods of both estimators

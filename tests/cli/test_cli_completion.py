@@ -87,11 +87,16 @@ def test_the_choice_is_told(done, folder):
     found = json.loads(done.stdout)
     losses = {row["model"]: row["log_loss"] for row in found["selection"]}
     assert losses["blend"] <= min(losses.values()) + 0.01
-    line, aside = done.stderr.splitlines()[-2:]
+    first, aside, line = done.stderr.splitlines()[-3:]
+    right = {row["model"]: row["accuracy"] for row in found["selection"]}
+    missing = f"{len(found['filled'])} of 336 entries were missing and predicted; "
+    assert first.startswith(f"{missing}of entries hidden for a test, ")
+    assert f" {right['blend']:.1%} were predicted correctly ({right['offsets']:.1%} from" in first
+    assert not re.search("offset|layer|direction|log-loss", first + aside)
     expected = f"{losses['blend']:.4f}, with offsets alone {losses['offsets']:.4f}"
-    assert line == f"chosen: {found['model']}; cross-validated log-loss {expected}"
-    loss = found["held_out_log_loss"]
-    assert re.match(r"held out: .* entries right", aside) and f"log-loss {loss:.3f}" in aside
+    details = f"details: {found['model']}; cross-validated log-loss {expected}; held-out log-loss "
+    assert line.startswith(f"{details}{found['held_out_log_loss']:.3f}, calibration error ")
+    assert re.match(r"held out: .* entries right", aside)
     model = boolweave.load(folder / "m.npz")
     assert (model.n_layers, model.n_components, model.n_members) == (1, 2, 2)
     assert model.absent == "missing" and model.provenance_["hold_out"] == 0.1
@@ -127,11 +132,11 @@ def test_ratings_whose_pattern_says_something(tmp_path, monkeypatch):
         "--hold-out", 0.1, "-o", "filled.csv", "--report", "fit.html", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "chosen: offsets + pattern" in done.stderr
-    alone = r"log-loss 0\.\d+, with offsets \+ pattern alone 0\.\d+\nheld out: "
+    assert "details: offsets + pattern" in done.stderr
+    alone = r"log-loss 0\.\d+, with offsets \+ pattern alone 0\.\d+; held-out log-loss "
     assert re.search(alone, done.stderr)
     page = (tmp_path / "fit.html").read_text()
-    assert "offsets of rows and columns with the pattern of entries alone get" in page
+    assert "from the totals of rows and columns alone." in page
     assert "<dt>held-out log-loss</dt>" in page
 
 

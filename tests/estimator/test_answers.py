@@ -70,9 +70,7 @@ def test_without_a_table_short_texts(plain):
 def test_new_rows_are_recommended_to(model, plain):
     found = model.recommend(NEW, n=1, why=True)
     assert found[["row", "column"]].values.tolist() == [["Zoe", "milk"], ["Yan", "gin"]]
-    assert found.why[0] == (
-        "because factor 1: Zoe has tea, the only other observed one of its 3 columns"
-    )
+    assert found.why[0] == "because Zoe has tea, which this group has"
     chance = model.predict_proba(NEW)
     assert found.probability.tolist() == [chance.loc["Zoe", "milk"], chance.loc["Yan", "gin"]]
     same = plain.recommend(NEW.to_numpy(), n=1)
@@ -93,10 +91,10 @@ def test_new_rows_without_zeros():
 def test_words_that_fit(model):
     found = model.explain("Bo", "cake", verb="likes", columns="drinks")
     sentence = "because factor 1: Bo likes both of its other observed drinks: tea, milk"
-    assert found.reason() == sentence == found.reasons[0].sentence
-    assert found.sentence == f"Bo, cake: 1 with a probability of {percent(found.probability)}, " + (
-        sentence
-    )
+    in_short = "because Bo likes tea and milk, which this group likes"
+    assert (found.reasons[0].sentence, found.reason()) == (sentence, in_short)
+    chance = percent(found.probability)
+    assert found.sentence == f"Bo, cake: 1 with a probability of {chance}, {in_short}"
     assert repr(found) == f"Explanation({found.sentence})"
     assert isinstance(found.table, pd.DataFrame) and found.table.because.tolist() == [sentence]
     assert "Bo likes both" in found._repr_html_()
@@ -116,7 +114,7 @@ def test_reasons_count_what_was_observed():
     assert "has 8 of its 10 other observed columns: " in reason.sentence
     assert reason.sentence.endswith("and 4 more")
     alone = found.explain([[NAN] * 24], "c0")
-    assert not alone.reasons or "none of its other columns was observed" in alone.reason()
+    assert not alone.reasons or "none of the group's other columns was observed" in alone.reason()
 
 
 def test_a_new_row_is_explained(model):

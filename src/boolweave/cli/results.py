@@ -41,9 +41,9 @@ NAMED = 8
 
 def print_summary(facts: FactorFacts | CompletionFacts) -> None:
     """Print the figures of a fit in words."""
-    from boolweave.facts import FactorFacts
+    from boolweave.facts import CompletionFacts, FactorFacts
 
-    tested, scores = facts.tested, ""
+    tested = facts.tested
     if isinstance(facts, FactorFacts):
         empty = f", {facts.n_empty} empty" if facts.n_empty else ""
         words = facts.explained.sentence("observed entries")
@@ -55,12 +55,30 @@ def print_summary(facts: FactorFacts | CompletionFacts) -> None:
             if facts.model.factor_stability_ is not None:
                 print_message(_stability_in_words(facts.model.factor_stability_), False)
     else:
-        print_message(f"chosen: {facts.model.ensemble_.name}; {judged(facts)}", False)
+        print_message(_filled_in_words(facts), False)
+    if tested is not None:
+        print_message(f"held out: {tested.agreement.sentence()}", False)
+    if isinstance(facts, CompletionFacts):
+        details = f"details: {facts.model.ensemble_.name}; {judged(facts)}"
         if tested is not None:
             error = tested.calibration_error
-            scores = f"; log-loss {tested.log_loss:.3f}, calibration error {error:.3f}"
-    if tested is not None:
-        print_message(f"held out: {tested.agreement.sentence()}{scores}", False)
+            details += f"; held-out log-loss {tested.log_loss:.3f}, calibration error {error:.3f}"
+        print_message(details, False)
+
+
+def _filled_in_words(facts: CompletionFacts) -> str:
+    """Describe how much was filled in, and how many hidden entries are predicted correctly."""
+    seen = facts.model.observations_
+    entries = counted(seen.n_rows * seen.n_columns, "entry", "entries")
+    words = f"{facts.n_missing:,} of {entries} were missing and predicted"
+    words = words if facts.n_missing else "no entry was missing; every entry got a probability"
+    blend, alone = facts.blend, facts.offsets_alone
+    if blend is None:
+        return f"{words}; how well is unknown, because none was hidden for a test"
+    words += f"; of entries hidden for a test, {blend['accuracy']:.1%} were predicted correctly"
+    if alone is not None:
+        words += f" ({alone['accuracy']:.1%} from the totals of rows and columns alone)"
+    return words
 
 
 def _errors_in_words(facts: FactorFacts) -> str:

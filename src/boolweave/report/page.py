@@ -263,6 +263,7 @@ def _completion_page(facts: CompletionFacts) -> Page:
         "factors": contents.layer_facts(model),
         "grid": grid,
         "predicted": "predicted",
+        "model_name": model.ensemble_.name,
         "selection": model.selection_,
         "not_compared": words.why_not_compared(facts),
     }

@@ -205,28 +205,19 @@ def _on_held_out(tested: HeldOutPredictions) -> str:
 def of_completion(facts: CompletionFacts) -> InShort:
     """The paragraph about a completion."""
     model, seen = facts.model, facts.model.observations_
-    n_holes = seen.n_rows * seen.n_columns - seen.n_observed
-    if n_holes:
-        entries = counted(n_holes, "missing entry", "missing entries")
+    if facts.n_missing:
+        entries = counted(facts.n_missing, "missing entry", "missing entries")
         found = [f"The model filled in {entries} of {table_in_words(seen)}."]
     else:
         found = [f"Every entry of {table_in_words(seen)} got a probability."]
-    found.append(f"The model is {model.ensemble_.name}.")
     sure, trouble = [], []
     blend, alone = facts.blend, facts.offsets_alone
     if blend is not None:
-        judged = (
-            f"In cross-validation, {blend['accuracy']:.1%} of the held-out entries were predicted "
-            f"correctly, with a log-loss of {blend['log_loss']:.3f}"
-        )
+        judged = f"Of entries hidden for a test, {blend['accuracy']:.1%} were predicted correctly"
         if alone is not None:
-            pattern = " with the pattern of entries" if "pattern" in alone["model"] else ""
-            judged += (
-                f"; offsets of rows and columns{pattern} alone get {alone['accuracy']:.1%} and "
-                f"{alone['log_loss']:.3f}"
-            )
+            judged += f", and {alone['accuracy']:.1%} from the totals of rows and columns alone"
             if blend["log_loss"] > alone["log_loss"] - SAME_LOSS:
-                trouble.append("Nothing beyond these offsets helped to predict held-out entries.")
+                trouble.append("Nothing beyond these totals helped to predict hidden entries.")
         sure.append(f"{judged}.")
     else:
         trouble.append(f"{why_not_compared(facts)} Its quality is unknown.")

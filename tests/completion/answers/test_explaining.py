@@ -213,6 +213,35 @@ def test_plain_data_and_words():
     assert found.reason().startswith("because ")
 
 
+def test_reasons_in_plain_words():
+    def reason(ensemble, row, column):
+        return explain(ensemble, LIKES, row, column).reason()
+
+    assert reason(simple(), "Cy", "tea") == "because tea is more common than other columns"
+    assert reason(simple(), "Cy", "rum") == "because there is little evidence against it"
+    alike = simple(directions=True)
+    assert reason(alike, "Ann", "milk") == "because Ann has tea, which is like milk"
+    assert reason(alike, "Cy", "rum") == "because there is little evidence against it"
+    assert reason(simple([LAYER]), "Ann", "milk") == "because Ann has tea, which this group has"
+    # A part that speaks against a one is no reason for it.
+    for found in (explain(random_ensemble(1), random_observations(), "r1", n) for n in range(9)):
+        sentences = {f"because {p.reason}": p.log_odds for p in found.parts if p.reason}
+        assert sentences.get(found.reason(), 1) > 0 > sentences.get(found.reason_against(), -1)
+
+
+def test_reasons_against_a_one_in_plain_words():
+    def against(ensemble, row, column):
+        return explain(ensemble, LIKES, row, column).reason_against()
+
+    assert against(simple(), "Cy", "rum") == "because rum is less common than other columns"
+    assert against(simple(), "Cy", "tea") == "because there is little evidence for it"
+    alike = simple(directions=True)
+    assert against(alike, "Cy", "tea") == "because milk, which is like tea, is 0 for Cy"
+    lowers = dataclasses.replace(LAYER, strength=-0.5)
+    sentence = "because Ann belongs to a group in which milk is less common"
+    assert against(simple([lowers]), "Ann", "milk") == sentence
+
+
 def test_observed_values():
     assert explain(simple(), LIKES, "Ann", "tea").observed == 1
     assert explain(simple(), LIKES, "Ann", "rum").observed == 0

@@ -90,7 +90,8 @@ def demo(
             gain = (right[COMPLETION].accuracy or 0.0) - (right[OFFSETS].accuracy or 0.0)
             page.print(
                 f"\nThe completion gets {100 * gain:.1f} percentage points more of the hidden "
-                f"votes right than offsets alone. Its model: {completion.ensemble_.name}."
+                "votes right than offsets alone, which say how often a senator votes yea and how "
+                "many yeas a roll call has."
             )
             _print_factors(page, factors, senate)
         with_picture = not json and find_spec("matplotlib") is not None

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from boolweave.cli.common import Model
     from boolweave.cli.results import Nouns
-    from boolweave.completion.answers.explaining import CompletionExplanation
     from boolweave.data.observed import ObservedEntries
     from boolweave.facts import HeldOut
     from boolweave.recommend import Explanation, Recommendations
@@ -316,18 +315,12 @@ def explain(
     if isinstance(found, Explanation):
         _echo_factors(found, called)
         return
-    typer.echo(f"  mostly {found.reason() if found.value else _against(found)}")
+    typer.echo(f"  mostly {found.reason() if found.value else found.reason_against()}")
     typer.echo(f"  log-odds for a 1 (+) and against it (-), in total {found.log_odds:+.2f}:")
     for part in found.parts:
         typer.echo(f"    {part.sentence}")
     for note in found.notes:
         typer.echo(f"  {note}")
-
-
-def _against(found: CompletionExplanation) -> str:
-    """Return the strongest reason against a 1."""
-    part = min(found.parts, key=lambda part: part.log_odds)
-    return f"because {part.sentence.partition(': ')[2]}"
 
 
 def _echo_factors(found: Explanation, nouns: Nouns) -> None:

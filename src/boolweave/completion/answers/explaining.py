@@ -43,9 +43,10 @@ from boolweave.recommend import (
     NEUTRAL,
     Words,
     evidence,
-    evidence_in_words,
     largest,
     percent,
+    reason_in_words,
+    row_in_words,
     some_names,
 )
 from boolweave.runtime.types import Doubles, Integers
@@ -145,10 +146,13 @@ class Explainer:
             parts.append(self._plain(ensemble.plain, m, n))
         counts = len(seen.take_rows([m]).values), int(np.sum(self.fitted_to.indices == n))
         axes: tuple[Axis, Axis] = ("row", "column")
+        rather = "more" if sums[2] > 0 else "less"
+        common = f"{names[1]} is {rather} common than other {self.words.columns}"
+        common = common if counts[1] else ""
         sides = [
-            ExplanationPart(axis, 0, share, sentence=_offset(share, name, axis, count))
-            for axis, share, name, count in zip(
-                axes, sums[1:3].tolist(), names, counts, strict=True
+            ExplanationPart(axis, 0, share, sentence=_offset(share, name, axis, count), reason=why)
+            for axis, share, name, count, why in zip(
+                axes, sums[1:3].tolist(), names, counts, ("", common), strict=True
             )
         ]
         if ensemble.pattern is not None:
@@ -233,9 +237,30 @@ class Explainer:
         ]
         what = " and ".join(similar) or "no similar row or column has an entry here"
         sentence = f"{share:+.2f} directions: {what}"
+        reason = self._likeness(m, n, rows, columns, 1 if share > 0 else 0)
         return ExplanationPart(
-            "directions", i + 1, share, rows=rows, columns=columns, sentence=sentence
+            "directions", i + 1, share, rows=rows, columns=columns, sentence=sentence, reason=reason
         )
+
+    def _likeness(
+        self, m: int, n: int, rows: tuple[Alike, ...], columns: tuple[Alike, ...], value: int
+    ) -> str:
+        """Name similar columns where the row has the value, or else a row with it in the column."""
+        row, column = row_in_words(self._name(m, "row"), self.words), self._name(n, "column")
+        verb = self.words.verb
+        if names := [alike.name for alike in columns if alike.observed == value]:
+            *others, last = names
+            listed = f"{', '.join(others)} and {last}" if others else last
+            be = "are" if others else "is"
+            if value:
+                return f"{row} {verb} {listed}, which {be} like {column}"
+            return f"{listed}, which {be} like {column}, {be} 0 for {row}"
+        if names := [alike.name for alike in rows if alike.observed == value]:
+            other = row_in_words(names[0], self.words)
+            if value:
+                return f"{other} {verb} it and is like {row}"
+            return f"it is 0 for {other}, which is like {row}"
+        return ""
 
     def _alike(
         self, i: int, axis: Axis, own: int, candidates: NDArray[np.integer], crossing: int
@@ -294,18 +319,20 @@ class Explainer:
                 f"which makes ones {'more' if raises else 'less'} probable"
             )
             members = names, others, n_rows, n_columns
-            words = sentence, self._evidence(columns[k], m, n, group)
+            words = sentence, self._evidence(columns[k], m, n, raises)
             found.append(FactorPart(layer, int(k) + 1, float(both[k]), raises, *members, *words))
         return found
 
-    def _evidence(self, chances: NDArray[np.float32], m: int, n: int, group: str) -> str:
+    def _evidence(self, chances: NDArray[np.float32], m: int, n: int, raises: bool) -> str:
         """Describe what the row has of the other columns of a factor, with chances (N,)."""
+        if not raises:
+            row = row_in_words(self._name(m, "row"), self.words)
+            return f"{row} belongs to a group in which {self._name(n, 'column')} is less common"
         inside = np.flatnonzero(chances >= BELONGS)
         inside = inside[np.argsort(-chances[inside], kind="stable")]
         ones, n_observed = evidence(inside[inside != n], *self._entries(m))
         names = [self._name(i, "column") for i in ones]
-        row, size = self._name(m, "row"), len(inside)
-        return evidence_in_words(row, names, n_observed, size, group, self.words)
+        return reason_in_words(self._name(m, "row"), names, n_observed, self.words)
 
     def _with_factors(
         self, kind: Kind, family: int, share: float, factors: list[FactorPart]
@@ -315,7 +342,12 @@ class Explainer:
         what = named or "no factor has both the row and the column"
         title = "Boolean layers" if kind == "layers" else "Boolean model"
         return ExplanationPart(
-            kind, family, share, tuple(factors), sentence=f"{share:+.2f} {title}: {what}"
+            kind,
+            family,
+            share,
+            tuple(factors),
+            sentence=f"{share:+.2f} {title}: {what}",
+            reason=next((f.evidence for f in factors if f.raises == (share > 0)), ""),
         )
 
 
@@ -498,6 +530,9 @@ class ExplanationPart:
         For directions: the most similar rows that have an entry in the column, and the most similar
         columns that have an entry in the row.
     sentence : str
+    reason : str
+        In plain words, why the part makes a one more probable, or less probable if its contribution
+        is negative; empty if there are no such words.
     """
 
     kind: Kind
@@ -507,6 +542,7 @@ class ExplanationPart:
     rows: tuple[Alike, ...] = ()
     columns: tuple[Alike, ...] = ()
     sentence: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -586,12 +622,18 @@ class CompletionExplanation:
         )
 
     def reason(self) -> str:
-        """The strongest reason, in one line, for a one in this column rather than in others."""
-        # Which entries were observed is no reason that a reader could check.
-        own = [part for part in self.parts if part.kind not in ("base", "row", "pattern")]
-        best = max(own, key=lambda part: part.log_odds)
-        if best.log_odds > 0 and best.factors and best.factors[0].raises:
-            return f"because {best.factors[0].evidence}"
-        if best.log_odds > 0:
-            return f"because {best.sentence.partition(': ')[2]}"
-        return "because there is little evidence against it"
+        """The strongest reason, in plain words, for a one in this column rather than in others.
+
+        Which entries were observed is no reason, because a reader could not check it.
+        """
+        plain = [part for part in self.parts if part.reason and part.log_odds > 0]
+        if not plain:
+            return "because there is little evidence against it"
+        return f"because {max(plain, key=lambda part: part.log_odds).reason}"
+
+    def reason_against(self) -> str:
+        """The strongest reason, in plain words, against a one in this column."""
+        plain = [part for part in self.parts if part.reason and part.log_odds < 0]
+        if not plain:
+            return "because there is little evidence for it"
+        return f"because {min(plain, key=lambda part: part.log_odds).reason}"
