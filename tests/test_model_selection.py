@@ -126,7 +126,7 @@ def test_what_cannot_be_split(table):
         TypeError, match=r"splits the rows of a ndarray; pass Entries\.from_data\(X\)"
     ):
         cross_val_score(factors(), table.to_dense(), cv=EntryKFold(3))
-    with pytest.raises(ValueError, match="at most the number of observed entries, 2, got 3"):
+    with pytest.raises(ValueError, match="from 2 to the number of observed entries, 2, but got 3"):
         next(EntryKFold(3).split(Entries.from_data([[1, 0]])))
     for n_splits in (1, 2.5, True, "5"):
         with pytest.raises(ValueError, match="n_splits must be a whole number >= 2"):

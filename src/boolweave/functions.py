@@ -18,7 +18,7 @@ from boolweave.covering.matrix import Matrix, Requirements
 from boolweave.covering.reviewing import attributes_of
 from boolweave.data.frames import COLUMNS_SHOWN, ROWS_SHOWN, html_table, names_of, polars_table
 from boolweave.data.labels import name_of
-from boolweave.estimator import BooleanMatrixFactorization, fewest_errors
+from boolweave.estimator import BooleanMatrixFactorization
 from boolweave.estimator.parameters import (
     check_output,
     check_sample_weight,
@@ -105,7 +105,7 @@ def select_rank(
                 'criterion="heldout" looks for the best prediction and `objective="errors"` for '
                 'the best description; use criterion="mdl", or set `objective="posterior"`'
             )
-        return fewest_errors.select_rank(estimator, observations.to_local(), wanted, sample_weight)
+        return estimator._errors_by_rank(observations.to_local(), wanted, sample_weight)
     settings = settings_of(estimator, observations)
     with (
         estimator._recording(observations, settings, ranks=wanted, criterion=criterion) as (

@@ -14,7 +14,7 @@ from sklearn.model_selection import BaseCrossValidator
 
 from boolweave.data.splits import Entries
 from boolweave.metrics import accuracy, expected_calibration_error, log_loss, roc_auc
-from boolweave.runtime.checks import check_count, generator_of
+from boolweave.runtime.checks import check_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -110,14 +110,7 @@ class EntryKFold(BaseCrossValidator):
                 "EntryKFold hides entries, but scikit-learn splits the rows of a "
                 f"{type(X).__name__}; pass Entries.from_data(X) to the search instead of X"
             )
-        answers = X.answers_of_entries(self.groups)
-        n_answers = int(answers.max(initial=-1)) + 1
-        if self.n_splits > n_answers:
-            what = "observed entries" if self.groups is None else "answers"
-            raise ValueError(
-                f"n_splits must be at most the number of {what}, {n_answers}, got {self.n_splits}"
-            )
-        part = (generator_of(self.random_state).permutation(n_answers) % self.n_splits)[answers]
+        part = X.random_parts(self.n_splits, self.random_state, self.groups, "n_splits")
         for fold in range(self.n_splits):
             hidden = part == fold
             yield np.flatnonzero(~hidden), np.flatnonzero(hidden)

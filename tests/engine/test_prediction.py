@@ -106,7 +106,9 @@ def test_counts_are_those_of_the_pairs(product, share, K, monkeypatch):
         for piece in (1 << 18, 3):
             monkeypatch.setattr(prediction, "VALUES_AT_A_TIME", piece)
             monkeypatch.setattr("boolweave.data.observations.ENTRIES_PER_CHUNK", piece)
-            found = prediction.counts(seen, rows_odds, columns_odds, product, marginal)
+            model = Model(K, Channel.symmetric(0.1), product=product)
+            fixed = prediction.FixedColumns(model, columns_odds, marginal)
+            found = prediction.counts(seen, rows_odds, fixed)
             assert found.tolist() == expected
 
 
@@ -152,6 +154,6 @@ def test_counting_takes_no_memory_for_entries(marginal):
     """Before: some 100 bytes for each entry of a piece, and 24 for each row, column and factor."""
     rows_odds, columns_odds = factors(2000, 500, 8, seed=9)
     seen = Observations.from_dense(np.ones((2000, 500), dtype=np.uint8))
-    args = seen, rows_odds, columns_odds, "or", marginal
-    most = peak_of(lambda: prediction.counts(*args))
+    fixed = prediction.FixedColumns(Model(8, Channel.symmetric(0.1)), columns_odds, marginal)
+    most = peak_of(lambda: prediction.counts(seen, rows_odds, fixed))
     assert most < (2000 + 3 * 500) * 8 * 8 * 4

@@ -8,13 +8,13 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from boolweave.data.observations import Observations
 from boolweave.estimator.parameters import declared
 from boolweave.model.odds import sigmoid, without_nan
 from boolweave.parameters import ABSENT, parameter
+from boolweave.runtime.checks import seed_of
 from boolweave.runtime.types import Integers
 
 Doubles: TypeAlias = NDArray[np.float64]
@@ -124,8 +124,7 @@ class Baseline(BaseEstimator):
 
     def _generator(self) -> np.random.Generator:
         """A new generator, the same each time if `random_state` is a number."""
-        state = check_random_state(self.random_state)
-        return np.random.default_rng(state.randint(2**31))
+        return np.random.default_rng(seed_of(self.random_state))
 
 
 # ---------------------------------------------------------------- held-out entries

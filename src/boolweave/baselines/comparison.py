@@ -199,7 +199,7 @@ class Comparison:
         numbers = [fold[measure] for fold in self.folds[method]]
         if len(numbers) == 1:
             return self.folds[method][0].get(f"{measure}_error", float("nan"))
-        return float(np.std(numbers, ddof=1) / np.sqrt(len(numbers)))
+        return _standard_error(numbers)
 
     def best(self, measure: str) -> str | None:
         """The best method by a measure; None if the measure has no better and worse."""
@@ -232,14 +232,13 @@ class Comparison:
             np.array([fold[measure] for fold in self.folds[name]]) for name in (winner, runner_up)
         )
         gain = own - other if MEASURES[measure] else other - own
-        error = float(np.std(gain, ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else float("nan")
         return Verdict(
             measure,
             winner,
             runner_up,
             float(own.mean()),
             float(gain.mean()),
-            error,
+            _standard_error(gain),
             int(np.count_nonzero(gain > 0)),
             len(gain),
         )
@@ -283,6 +282,12 @@ class Comparison:
         axes[3].set_xscale("log")
         figure.suptitle(title or "best log-loss first; a diamond marks the best of its column")
         return figure
+
+
+def _standard_error(numbers: list[float] | NDArray[np.float64]) -> float:
+    """Standard error of the mean of some numbers; NaN for a single one."""
+    n = len(numbers)
+    return float(np.std(numbers, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
 
 
 def compare(

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from boolweave import cautions, plot
@@ -27,12 +25,13 @@ from boolweave.data.frames import Frame, is_matrix, like
 from boolweave.data.labels import name_of, pairs
 from boolweave.data.observations import Observations
 from boolweave.data.splits import Entries
-from boolweave.estimator.factorization import check_input
+from boolweave.estimator.factorization import TableEstimator, check_input
 from boolweave.estimator.parameters import declared
 from boolweave.metrics import accuracy
 from boolweave.model.odds import sigmoid
 from boolweave.parameters import CompletionParameters
 from boolweave.recommend import RecommenderMixin, Words
+from boolweave.runtime.checks import seed_of
 from boolweave.runtime.run import Run
 from boolweave.runtime.types import Doubles
 
@@ -45,10 +44,7 @@ FIT_PARAMETERS = ("ratings", "sample_weight", "row_features", "column_features",
 
 @declared
 class BooleanCompletion(
-    CompletionParameters,
-    RecommenderMixin[CompletionExplanation],
-    TransformerMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
+    CompletionParameters, RecommenderMixin[CompletionExplanation], TableEstimator
 ):
     """Probabilities of the unobserved entries of a 0/1 table.
 
@@ -148,7 +144,8 @@ class BooleanCompletion(
                 f"{seen.shape} without any; check how ones and zeros are marked"
             )
         cautions.about_one_value(table.observations)
-        wanted, n_members, seed = self._wanted(), int(self.n_members), self._seed()
+        wanted, n_members = self._wanted(), int(self.n_members)
+        seed = seed_of(self.random_state)
         runner = Runner(self.n_jobs, self.client)
         with runner.shielded(), Run(verbose=self.verbose) as run:
             say = run.progress.say
@@ -206,7 +203,7 @@ class BooleanCompletion(
                 )
             features.append(encoded)
         table = Table.of(seen, None, None, features[0], features[1])
-        wanted, seed = self._wanted(), self._seed()
+        wanted, seed = self._wanted(), seed_of(self.random_state)
         runner = Runner(self.n_jobs, self.client)
         with runner.shielded(), Run(verbose=self.verbose) as run:
             ensemble, stopped = refit(
@@ -233,9 +230,6 @@ class BooleanCompletion(
             for value in (self.n_directions, self.n_layers, self.n_components)
         ]
         return Wanted(chosen[0], chosen[1], chosen[2], self.n_jobs)
-
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31))
 
     def _observe(self, X: Any, *, reset: bool) -> Observations:
         """Convert input and check it."""
@@ -510,13 +504,6 @@ class BooleanCompletion(
         """
         check_is_fitted(self, "ensemble_")
         saving.save(path, self)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = []  # the result is always float64
-        return tags
 
 
 def _draw_matrix(model: BooleanCompletion) -> Figure:

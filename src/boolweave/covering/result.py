@@ -21,7 +21,7 @@ from boolweave.engine.kernels.bits import Words, pack
 from boolweave.engine.result import Ending, Result
 from boolweave.model.model import Model
 from boolweave.runtime.types import Array
-from boolweave.search.result import PRIOR, channel_of, error_worth, log_posterior
+from boolweave.search.result import channel_of, error_worth, log_posterior
 from boolweave.search.table import Bits
 
 
@@ -228,7 +228,7 @@ def cover_of(
     if not K:  # a result has at least one factor, which is empty
         X, Y = np.zeros((M, 1), dtype=np.uint8), np.zeros((1, N), dtype=np.uint8)
     return Cover(
-        model=Model(len(Y), channel, PRIOR, PRIOR, "or"),
+        model=Model(len(Y), channel),
         observations=matrix.observations,
         row_log_odds=np.where(X, size, -size),
         column_log_odds=np.where(Y, size, -size),

@@ -89,6 +89,23 @@ def spread(n: int, most: int) -> NDArray[np.intp]:
     return np.arange(n) if n <= most else np.linspace(0, n - 1, max(1, most)).astype(np.intp)
 
 
+def cells_outside(
+    rows: Integers, columns: Integers, n_columns: int, listed: Iterable[tuple[Integers, Integers]]
+) -> tuple[Integers, Integers]:
+    """Rows and columns of the cells of some rows and columns that are not listed.
+
+    The lists have a position among `rows`, and a column from 0 to n_columns − 1, for each cell.
+    """
+    place = np.full(n_columns, -1, dtype=np.int64)
+    place[columns] = np.arange(len(columns))
+    outside = np.ones((len(rows), len(columns)), dtype=bool)
+    for row, column in listed:
+        inside = place[column] >= 0
+        outside[row[inside], place[column[inside]]] = False
+    m, n = np.nonzero(outside)
+    return rows[m], columns[n]
+
+
 def find_sorted(numbers: Integers, wanted: Integers) -> tuple[Integers, NDArray[np.bool_]]:
     """The position of each wanted number among increasing numbers, and whether it is there."""
     if not len(numbers):

@@ -14,7 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from boolweave.data import convert
 from boolweave.data.cells import Above, CellWords, GivenCells, check_option
-from boolweave.data.entries import CompressedRows, checked, row_index, select_rows, spread
+from boolweave.data.entries import (
+    CompressedRows,
+    cells_outside,
+    checked,
+    row_index,
+    select_rows,
+    spread,
+)
 from boolweave.data.labels import Labels
 from boolweave.data.observed import ObservedEntries
 from boolweave.runtime.checks import generator_of, is_number, is_whole
@@ -428,14 +435,7 @@ class Observations(ObservedEntries):
         if self.n_rows * self.n_columns > most:
             columns = spread(self.n_columns, SAMPLED_COLUMNS)
             rows = spread(self.n_rows, most // len(columns))
-        chosen = self.take_rows(rows)
-        place = np.full(self.n_columns, -1, dtype=np.int64)
-        place[columns] = np.arange(len(columns))
-        missing = np.ones((len(rows), len(columns)), dtype=bool)
-        inside = place[chosen.indices] >= 0
-        missing[chosen.rows_of_entries()[inside], place[chosen.indices[inside]]] = False
-        m, n = np.nonzero(missing)
-        return rows[m], columns[n]
+        return cells_outside(rows, columns, self.n_columns, [self.known_cells(rows)])
 
     def implied_zeros(self, rows: Integers, columns: Integers) -> tuple[Integers, Integers]:
         """Find the zeros that are not listed among some rows and columns; here there are none."""
@@ -641,15 +641,21 @@ class Observations(ObservedEntries):
         >>> [len(values) for _, _, _, values in observations.folds(3, random_state=0)]
         [2, 2, 2]
         """
+        part = self.random_parts(n_folds, random_state, groups)
+        return (self.split(part == fold) for fold in range(n_folds))
+
+    def random_parts(
+        self, n: int, random_state: RandomState, groups: ArrayLike | None, name: str = "n_folds"
+    ) -> NDArray[np.int64]:
+        """The part of each entry, (n_observed,), for `folds`; errors call their number `name`."""
         answers = self.answers_of_entries(groups)
         n_answers = int(answers.max(initial=-1)) + 1
-        if not is_whole(n_folds) or not 2 <= n_folds <= n_answers:
+        if not is_whole(n) or not 2 <= n <= n_answers:
             what = "observed entries" if groups is None else "answers"
             raise ValueError(
-                f"n_folds must be from 2 to the number of {what}, {n_answers}, but got {n_folds!r}"
+                f"{name} must be from 2 to the number of {what}, {n_answers}, but got {n!r}"
             )
-        part = (generator_of(random_state).permutation(n_answers) % n_folds)[answers]
-        return (self.split(part == fold) for fold in range(n_folds))
+        return (generator_of(random_state).permutation(n_answers) % n)[answers]
 
     def split(self, hidden: NDArray[np.bool_]) -> Split:
         """Split the entries into kept and `hidden` ones, (n_observed,), each in order."""

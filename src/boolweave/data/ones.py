@@ -15,6 +15,7 @@ from boolweave.data.cells import MISSING
 from boolweave.data.convert import check_room, from_sparse, is_sparse, stored
 from boolweave.data.entries import (
     CompressedRows,
+    cells_outside,
     check_shape,
     find_sorted,
     index_dtype,
@@ -309,15 +310,9 @@ class SparseObservations(ObservedEntries):
 
     def implied_zeros(self, rows: Integers, columns: Integers) -> tuple[Integers, Integers]:
         """Find the zeros that are not listed among some rows and columns."""
-        place = np.full(self.n_columns, -1, dtype=np.int64)
-        place[columns] = np.arange(len(columns))
-        zero = np.ones((len(rows), len(columns)), dtype=bool)
-        for cells in (self.ones, self.holes):
-            own = cells.take_rows(rows)
-            drawn = place[own.columns] >= 0
-            zero[own.rows()[drawn], place[own.columns[drawn]]] = False
-        row, column = np.nonzero(zero)
-        return rows[row], columns[column]
+        chosen = [cells.take_rows(rows) for cells in (self.ones, self.holes)]
+        listed = [(cells.rows(), cells.columns) for cells in chosen]
+        return cells_outside(rows, columns, self.n_columns, listed)
 
     def implied_zeros_in(self, X: Array, Y: Array) -> NDArray[np.int64]:
         """Count the zeros that are not listed inside tiles, X (M, K) and Y (K, N): (K,)."""

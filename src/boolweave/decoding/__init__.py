@@ -5,7 +5,6 @@ pools, channels of coding theory and the alist format. Fits in which both factor
 `boolweave.fit`. Start reading with `tanner.py`, then `group_testing.py` or `parity_check.py`.
 """
 
-from boolweave.decoding.alist import read_alist, write_alist
 from boolweave.decoding.factor import FactorResult, infer_factor
 from boolweave.decoding.group_testing import (
     GroupTestingResult,
@@ -20,6 +19,8 @@ from boolweave.decoding.parity_check import (
     bec_llr,
     bsc_llr,
     ebn0_to_sigma,
+    read_alist,
+    write_alist,
 )
 from boolweave.decoding.pools import comp, definite_defectives, design_pools, pools_to_matrix, scomp
 

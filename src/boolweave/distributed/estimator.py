@@ -24,6 +24,7 @@ from boolweave.fit.rank_selection import RankSelection
 from boolweave.fit.stages import BackendFactory
 from boolweave.parameters import ClusterParameters
 from boolweave.runtime.checkpoint import Checkpoint
+from boolweave.runtime.checks import seed_of
 from boolweave.runtime.cluster import Watch
 from boolweave.runtime.extras import need
 
@@ -85,7 +86,7 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization, ClusterParamete
         first_seed: int | None = None,
         backends: BackendFactory | None = None,
     ) -> tuple[Result, RankSelection | None, int]:
-        seed = self._first_seed() if first_seed is None else first_seed
+        seed = seed_of(self.random_state) if first_seed is None else first_seed
         if isinstance(observations, RemoteEntries):
             watch = observations.watch
         else:

@@ -23,7 +23,7 @@ from boolweave.engine.zeros import tiles
 from boolweave.model.model import evidence_of
 from boolweave.model.odds import sigmoid, with_infinities
 from boolweave.model.products import boolean_product
-from boolweave.runtime.threads import run_all, threads
+from boolweave.runtime.threads import cut, run_all, threads
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -55,17 +55,17 @@ def latent_at(
     out = np.empty(n)
     # If there are more pairs than columns, all columns are computed once.
     all_columns = by_column(column_log_odds, marginal) if n >= n_columns else None
-    for start, stop in _cuts(n, K):
-        begins = np.ones(stop - start, dtype=bool)
-        np.not_equal(rows[start + 1 : stop], rows[start : stop - 1], out=begins[1:])
-        here = rows[start:stop][begins]  # a row is computed once for a run of its pairs
+    for some in cut(n, K, VALUES_AT_A_TIME):
+        own_rows, own_columns = rows[some], columns[some]
+        begins = np.ones(len(own_rows), dtype=bool)
+        np.not_equal(own_rows[1:], own_rows[:-1], out=begins[1:])
         if all_columns is None:
-            y = by_column(column_log_odds[:, columns[start:stop]], marginal)
-            column = np.arange(stop - start)
+            y, column = by_column(column_log_odds[:, own_columns], marginal), np.arange(len(begins))
         else:
-            y, column = all_columns, np.asarray(columns[start:stop], dtype=np.int64)
-        row, x = np.cumsum(begins) - 1, by_row(row_log_odds[here], marginal)
-        predicting.chances_of_pairs(product == "xor", row, column, x, y, out[start:stop])
+            y, column = all_columns, np.asarray(own_columns, dtype=np.int64)
+        # A row is computed once for a run of its pairs.
+        row, x = np.cumsum(begins) - 1, by_row(row_log_odds[own_rows[begins]], marginal)
+        predicting.chances_of_pairs(product == "xor", row, column, x, y, out[some])
     return out
 
 
@@ -82,8 +82,7 @@ def latent_rows(
     """
     y = by_column(column_log_odds, marginal)
     n_rows = len(row_log_odds if rows is None else rows)
-    for start, stop in _cuts(n_rows, max(y.shape)):
-        some = slice(start, stop)
+    for some in cut(n_rows, max(y.shape), VALUES_AT_A_TIME):
         odds = row_log_odds[some if rows is None else rows[some]]
         out = np.empty((len(odds), len(y)))
         predicting.chances_of_rows(product == "xor", by_row(odds, marginal), y, out)
@@ -93,19 +92,11 @@ def latent_rows(
 # ---------------------------------------------------------------- rows and columns, in pieces
 
 
-def _cuts(n: int, size: int, first: int = 0) -> Iterator[tuple[int, int]]:
-    """Runs of n items from `first` on; each item has `size` numbers, and each run is a piece."""
-    step = max(1, VALUES_AT_A_TIME // max(1, size))
-    for start in range(first, first + n, step):
-        yield start, min(start + step, first + n)
-
-
 def by_row(log_odds: Array, marginal: bool = True) -> NDArray[np.float64]:
     """Probabilities of log-odds (n, K), or decoded bits, row by row in memory."""
     out = np.empty(log_odds.shape)
-    for start, stop in _cuts(*log_odds.shape):
-        part = log_odds[start:stop]
-        out[start:stop] = sigmoid(part) if marginal else part > 0
+    for some in cut(len(log_odds), log_odds.shape[1], VALUES_AT_A_TIME):
+        out[some] = sigmoid(log_odds[some]) if marginal else log_odds[some] > 0
     return out
 
 
@@ -118,9 +109,9 @@ def words_of(log_odds: Floats) -> NDArray[np.uint64]:
     """Decoded bits of log-odds (n, K), 64 to a word: (n, ⌈K/64⌉)."""
     n, K = log_odds.shape
     packed = np.zeros((n, -(-K // 64) * 8), dtype=np.uint8)
-    for start, stop in _cuts(n, K):
-        bits = np.packbits(log_odds[start:stop] > 0, axis=1)
-        packed[start:stop, : bits.shape[1]] = bits
+    for some in cut(n, K, VALUES_AT_A_TIME):
+        bits = np.packbits(log_odds[some] > 0, axis=1)
+        packed[some, : bits.shape[1]] = bits
     return packed.view(np.uint64)
 
 
@@ -326,28 +317,23 @@ class ListedRows:
             yield slice(start, stop)
             start = stop
 
-    @staticmethod
-    def counts(
-        observations: Any,
-        row_log_odds: Floats,
-        column_log_odds: Floats,
-        product: Product,
-        marginal: bool,
-    ) -> NDArray[np.int64]:
+    def counts(self, row_log_odds: Floats) -> NDArray[np.int64]:
         """`counts`, entry by entry."""
         covered = np.zeros(2, dtype=np.int64)
-        xor, indptr = product == "xor", observations.indptr
-        by_variable = by_row if marginal else words_of
-        y = by_column(column_log_odds) if marginal else words_of(column_log_odds.T)
+        observations, fixed = self.observations, self.fixed
+        product, indptr = fixed.model.product, observations.indptr
+        by_variable = by_row if fixed.marginal else words_of
+        y = by_variable(fixed.log_odds.T)
         for first, last, columns, values in observations.row_chunks():
-            for start, stop in _cuts(last - first, len(column_log_odds), first):
-                x = by_variable(row_log_odds[start:stop])
-                entries = slice(*(indptr[[start, stop]] - indptr[first]))
+            for some in cut(last - first, len(fixed.log_odds), VALUES_AT_A_TIME):
+                start, stop = first + some.start, first + some.stop
+                x, begins = by_variable(row_log_odds[start:stop]), indptr[start : stop + 1]
+                entries = slice(*(begins[[0, -1]] - indptr[first]))
                 own = columns[entries], values[entries]
-                if marginal:
-                    covered += predicting.count_likely(xor, indptr[start : stop + 1], *own, x, y)
+                if fixed.marginal:
+                    covered += predicting.count_likely(product == "xor", begins, *own, x, y)
                 else:
-                    block = Block(None, start, indptr[start : stop + 1] - indptr[start], *own)
+                    block = Block(None, start, begins - begins[0], *own)
                     covered += variables.count_covered(xor_of(product), block, x, y)
         ones = observations.n_ones
         of_value = np.array([observations.n_observed - ones, ones])
@@ -387,16 +373,10 @@ class RowsWithImplicitZeros(ListedRows):
             right += int(np.trace(tiles.counts(odds, judged, piece.some_columns(hidden), marginal)))
         return right
 
-    @staticmethod
-    def counts(
-        observations: Any,
-        row_log_odds: Floats,
-        column_log_odds: Floats,
-        product: Product,
-        marginal: bool,
-    ) -> NDArray[np.int64]:
+    def counts(self, row_log_odds: Floats) -> NDArray[np.int64]:
         """`counts` from the cells of tiles, without those of zeros."""
-        return tiles.counts(row_log_odds, column_log_odds, observations, marginal)
+        fixed = self.fixed
+        return tiles.counts(row_log_odds, fixed.log_odds, self.observations, fixed.marginal)
 
 
 def rows_of(observations: ObservedEntries) -> type[ListedRows]:
@@ -405,11 +385,7 @@ def rows_of(observations: ObservedEntries) -> type[ListedRows]:
 
 
 def counts(
-    observations: ObservedEntries,
-    row_log_odds: Floats,
-    column_log_odds: Floats,
-    product: Product,
-    marginal: bool,
+    observations: ObservedEntries, row_log_odds: Floats, fixed: FixedColumns
 ) -> NDArray[np.int64]:
     """Count entries by observed value (first axis) and predicted value (second axis): (2, 2).
 
@@ -417,8 +393,7 @@ def counts(
     memory only for the columns: 8 bytes for each factor and column, or for every 64 factors. If
     zeros are not listed, the cells of tiles are counted: `boolweave.engine.zeros.tiles`.
     """
-    factors = row_log_odds, column_log_odds
-    return rows_of(observations).counts(observations, *factors, product, marginal)
+    return rows_of(observations)(observations, fixed).counts(row_log_odds)
 
 
 def fold_in(

@@ -300,12 +300,8 @@ class Result:
 
     def counts(self, observations: ObservedEntries) -> NDArray[np.int64]:
         """Count entries by observed value (first axis) and value of `Z` (second axis): (2, 2)."""
-        count = partial(
-            prediction.counts,
-            column_log_odds=self.column_log_odds,
-            product=self.model.product,
-            marginal=self.marginal,
-        )
+        columns = prediction.FixedColumns(self.model, self.column_log_odds, self.marginal)
+        count = partial(prediction.counts, fixed=columns)
         return observations.sum_over_rows(count, self.row_log_odds)
 
     def decoded_counts(self, observations: ObservedEntries) -> NDArray[np.int64]:

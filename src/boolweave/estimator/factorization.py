@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from boolweave import cautions, plot, recommend, saving
+from boolweave.data.convert import entry_weights
 from boolweave.data.frames import Frame, is_matrix, like
 from boolweave.data.labels import check_order, name_of, pairs
 from boolweave.data.observations import Observations
@@ -24,7 +24,6 @@ from boolweave.data.ones import SparseObservations
 from boolweave.data.splits import Entries
 from boolweave.engine.prediction import FoldIn
 from boolweave.engine.result import Ending, Kind, Result, numbered
-from boolweave.estimator import fewest_errors
 from boolweave.estimator.parameters import (
     bytes_allowed,
     check_method,
@@ -46,10 +45,15 @@ from boolweave.model.products import boolean_product
 from boolweave.parameters import FactorizationParameters
 from boolweave.recommend import Explanation, FactorExplainer
 from boolweave.runtime.checkpoint import Recorder, WholeNumber
+from boolweave.runtime.checks import seed_of
 from boolweave.runtime.free_memory import check_answer
 from boolweave.runtime.run import Run
 from boolweave.runtime.types import Floats
-from boolweave.search.result import FoldInOfFewestErrors
+from boolweave.search.answer import fewest_errors
+from boolweave.search.curve import search_rank, trace_curve
+from boolweave.search.result import FoldInOfFewestErrors, result_of
+from boolweave.search.searching import Job, Options
+from boolweave.search.table import pack_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,11 +67,19 @@ def _view(name: str) -> Any:
     return property(attrgetter(f"result_.{name}"))
 
 
+class TableEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """An estimator of scikit-learn for tables with missing entries."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = []  # the results have types of their own
+        return tags
+
+
 class FittedFactorization(
-    FactorizationParameters,
-    recommend.RecommenderMixin[Explanation],
-    TransformerMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
+    FactorizationParameters, recommend.RecommenderMixin[Explanation], TableEstimator
 ):
     """The methods and attributes of a factorization that need its result."""
 
@@ -331,13 +343,6 @@ class FittedFactorization(
         check_is_fitted(self)
         saving.save(path, self)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = []  # the result is uint8 or float64
-        return tags
-
 
 @declared
 class BooleanMatrixFactorization(FittedFactorization):
@@ -444,7 +449,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         check_sample_weight(self, sample_weight)
         observations = self._checked(X)
         if self.objective == "errors":
-            return fewest_errors.fit(self, observations.to_local(), sample_weight)
+            return self._find_fewest_errors(observations.to_local(), sample_weight)
         return self._run(observations)
 
     def _checked(self, X: Any) -> ObservedEntries:
@@ -507,14 +512,74 @@ class BooleanMatrixFactorization(FittedFactorization):
         del parameters["n_jobs"]  # it does not change the result
         if isinstance(self.random_state, int | np.integer):
             parameters["random_state"] = int(self.random_state)
-        drawn = self._first_seed() if first_seed is None else first_seed
+        drawn = seed_of(self.random_state) if first_seed is None else first_seed
         recorder = Recorder(self.checkpoint, observations, parameters)
         with recorder.frame("seed", lambda: WholeNumber(drawn), WholeNumber) as seed:
             yield recorder, np.random.default_rng(seed.value)
 
-    def _first_seed(self) -> int:
-        """Draw a seed from `random_state`, once per fit."""
-        return int(check_random_state(self.random_state).randint(2**31))
+    # ------------------------------------------------------------ objective="errors"
+
+    def _find_fewest_errors(self, observations: Observations, sample_weight: object) -> Found:
+        """Search for the factors with the fewest errors, and choose their number if asked to."""
+        n_components, selection, n_init = self.n_components, None, self.n_init
+        with self._error_search(observations, sample_weight) as (job, weights, random):
+            options = Options(None if n_init == "auto" else int(n_init), bound=self.bound)
+            false_weight = float(self.false_one_weight)
+            if job.table.false_weight < false_weight:  # so large that a false one never pays
+                false_weight = np.inf
+            seed = int(random.integers(2**31))
+            if isinstance(n_components, str):
+                few = n_components == "few"
+                selection, answer = search_rank(job, None, options, seed, few)
+                n_components = selection.elbow if few else selection.best
+            else:
+                answer = fewest_errors(job, int(n_components), options, seed)
+            result = result_of(
+                answer,
+                observations,
+                product=self.product,
+                false_one_weight=false_weight,
+                weights=weights,
+            )
+            if not result.interrupted:
+                job.run.recorder.finish()
+        return result, selection, n_components - result.model.n_components
+
+    def _errors_by_rank(
+        self, observations: Observations, ranks: list[int] | None, sample_weight: object
+    ) -> RankSelection:
+        """Find the fewest errors at every rank, and judge the ranks by description length."""
+        searched = {"ranks": ranks, "criterion": "mdl"}
+        with self._error_search(observations, sample_weight, **searched) as (job, _, _):
+            selection = trace_curve(job, ranks)
+            if not selection.interrupted:
+                job.run.recorder.finish()
+        return selection
+
+    @contextmanager
+    def _error_search(
+        self, observations: Observations, sample_weight: object, **more: Any
+    ) -> Iterator[tuple[Job, NDArray[np.float64] | None, np.random.Generator]]:
+        """The search for the fewest errors, the weights of all entries, and random numbers."""
+        weights = None if sample_weight is None else entry_weights(sample_weight, observations)
+        bytes_per_cell = 1 if weights is None else 17
+        check_answer(
+            observations.shape,
+            bytes_per_cell,
+            "the search for the fewest errors",
+            'use fewer rows or columns, or set `objective="posterior"`, which keeps in files what '
+            "does not fit into memory",
+            bytes_allowed(self.max_memory),
+        )
+        cautions.about_data(observations, self)
+        counted, of_cells = _weighed(observations, weights)
+        false_weight = float(self.false_one_weight)
+        more |= {"objective": "errors", "false_one_weight": false_weight, "weights": weights}
+        settings = settings_of(self, observations)
+        with self._recording(observations, settings, **more) as (recorder, random):
+            table = pack_table(counted, false_weight, self.product, of_cells)
+            with self._surroundings(recorder) as run:
+                yield Job(counted, table, run), weights, random
 
     def fit_transform(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> NDArray[Any]:
         """Fit, and return the row factors, as `transform` would.
@@ -541,6 +606,22 @@ class BooleanMatrixFactorization(FittedFactorization):
 
 
 # ---------------------------------------------------------------- input and output
+
+
+def _weighed(
+    observations: Observations, weights: NDArray[np.float64] | None
+) -> tuple[Observations, NDArray[np.float64] | None]:
+    """The entries with a positive weight, and their weights (M, N), or None if all are 1."""
+    if weights is None:
+        return observations, None
+    nothing = weights == 0
+    if nothing.any():
+        observations, weights = observations.split(nothing)[0], weights[~nothing]
+    if (weights == 1).all():
+        return observations, None
+    dense = np.zeros(observations.shape)
+    dense[observations.rows_of_entries(), observations.indices] = weights
+    return observations, dense
 
 
 def _in_form_of(asked: Any, values: NDArray[Any], seen: Observations) -> Any:

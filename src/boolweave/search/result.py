@@ -37,9 +37,6 @@ from boolweave.runtime.types import Floats
 from boolweave.search.answer import Answer
 from boolweave.search.kernels.factors import Entries, best_sets
 
-# The prior of a bit.
-PRIOR = 0.5
-
 # Number of cells of the matrix that are processed at a time, with some 50 bytes of memory for each.
 CELLS = 1 << 20
 
@@ -82,7 +79,7 @@ def result_of(
     if answer.interrupted:
         ending = Ending.INTERRUPTED
     return Result(
-        model=Model(K, channel, PRIOR, PRIOR, product),
+        model=Model(K, channel, product=product),
         observations=observations,
         row_log_odds=log_odds(worth * gains.rows, X, K),
         column_log_odds=log_odds(worth * gains.columns, Y, K),
@@ -133,7 +130,7 @@ def log_posterior(counts: Floats, channel: Channel, n_bits: int) -> float:
     """log p(X, Y, O) of observed zeros and ones, and of factors with this many bits."""
     one = np.array([channel.one_given_zero, channel.one_given_one], dtype=np.float64)
     likelihood = float((counts[0] * np.log1p(-one) + counts[1] * np.log(one)).sum())
-    return likelihood + n_bits * float(np.log(PRIOR))
+    return likelihood + n_bits * float(np.log(0.5))  # the prior of a bit is one half
 
 
 # ---------------------------------------------------------------- gains

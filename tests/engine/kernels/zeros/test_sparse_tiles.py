@@ -6,8 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matrices import codes_at_random, or_product, sparse_of
 
-from boolweave.engine.prediction import counts
+from boolweave.engine.prediction import FixedColumns, counts
 from boolweave.engine.zeros.tiles import NEGLIGIBLE, Tiles
+from boolweave.model.channel import Channel
+from boolweave.model.model import Model
 from boolweave.model.odds import sigmoid
 from boolweave.runtime.threads import pool_of
 
@@ -40,10 +42,12 @@ def test_counts(M, N, K, seed):
     tiles = Tiles.of_beliefs(rows, columns)
     assert tiles.n_cells() == z.sum()
     assert tiles.counts(seen).tolist() == counted(table, z)
-    assert counts(seen, rows, columns, "or", False).tolist() == counted(table, z)
+    model = Model(K, Channel.symmetric(0.1))
+    decoded, marginal = (FixedColumns(model, columns, of) for of in (False, True))
+    assert counts(seen, rows, decoded).tolist() == counted(table, z)
     terms = sigmoid(rows).T[:, :, None] * sigmoid(columns)[:, None, :]
     likely = 1 - np.prod(1 - np.where(terms < NEGLIGIBLE, 0, terms), axis=0)
-    assert counts(seen, rows, columns, "or", True).tolist() == counted(table, likely > 0.5)
+    assert counts(seen, rows, marginal).tolist() == counted(table, likely > 0.5)
 
 
 @pytest.mark.parametrize("seed", range(4))
