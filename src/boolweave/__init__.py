@@ -6,8 +6,9 @@ nothing. Only modules that users call are outside the folders; start reading in 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from boolweave.runtime.lazy import loading
 
 if TYPE_CHECKING:
     from boolweave.completion import BooleanCompletion
@@ -30,9 +31,13 @@ _HOME = {
     "factorize": "boolweave.functions",
     "load": "boolweave.functions",
     "select_rank": "boolweave.functions",
+    "baselines": "boolweave.baselines",
+    "datasets": "boolweave.datasets",
+    "decoding": "boolweave.decoding",
+    "metrics": "boolweave.metrics",
+    "model_selection": "boolweave.model_selection",
+    "plot": "boolweave.plot",
 }
-
-_MODULES = ("baselines", "datasets", "decoding", "metrics", "model_selection", "plot")
 
 __all__ = [
     "BooleanCompletion",
@@ -48,13 +53,8 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
-    if name in _MODULES:
-        return importlib.import_module(f"boolweave.{name}")
-    raise AttributeError(f"module 'boolweave' has no attribute {name!r}")
+__getattr__ = loading(__name__, _HOME)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME, *_MODULES])
+    return sorted([*globals(), *_HOME])

@@ -19,13 +19,32 @@ from boolweave.runtime.types import Bits, Doubles, Integers
 
 if TYPE_CHECKING:
     from boolweave.completion import BooleanCompletion
+    from boolweave.completion.ensemble import Ensemble
     from boolweave.covering.result import Cover
+    from boolweave.engine.result import Result
     from boolweave.estimator import BooleanMatrixFactorization
 
 # A factor was found again if at least this fraction of the searches found it.
 AGAIN = 0.5
 
 HeldOut = tuple[Integers, Integers, Bits]  # rows, columns and values of held-out entries
+
+
+def answers_of(model: BooleanMatrixFactorization | BooleanCompletion) -> Result | Ensemble:
+    """What a fitted model predicts with."""
+    return model.ensemble_ if hasattr(model, "ensemble_") else model.result_
+
+
+def predicted_at(
+    answers: Result | Ensemble, rows: Integers, columns: Integers
+) -> tuple[Bits, Doubles]:
+    """Values and probabilities at positions, (n,) each."""
+    from boolweave.engine.result import Result
+
+    if isinstance(answers, Result):
+        return answers.predict(rows, columns), answers.predict_proba(rows, columns)
+    chance = answers.probabilities(rows.astype(np.intp), columns.astype(np.intp))
+    return (chance > 0.5).astype(np.uint8), chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +68,11 @@ class HeldOutPredictions:
         cls, model: BooleanMatrixFactorization | BooleanCompletion, held_out: HeldOut
     ) -> HeldOutPredictions:
         """Predict the held-out entries, whose rows and columns are positions or labels."""
-        from boolweave.functions import predicted_at
-
         rows, columns, values = held_out
         with warnings.catch_warnings():  # that positions may have been meant as labels
             warnings.simplefilter("ignore")
             rows, columns = pairs(rows, columns, model.observations_)
-        return cls(np.asarray(values), *predicted_at(model, rows, columns))
+        return cls(np.asarray(values), *predicted_at(answers_of(model), rows, columns))
 
     def __len__(self) -> int:
         return len(self.values)

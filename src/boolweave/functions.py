@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,15 +19,15 @@ from boolweave.covering.reviewing import attributes_of
 from boolweave.data.frames import COLUMNS_SHOWN, ROWS_SHOWN, html_table, names_of, polars_table
 from boolweave.data.labels import name_of
 from boolweave.estimator import BooleanMatrixFactorization
-from boolweave.estimator.parameters import (
-    check_output,
-    check_sample_weight,
-    not_default,
-    settings_of,
-    with_objective,
-)
+from boolweave.estimator.parameters import check_output, check_sample_weight, settings_of
 from boolweave.fit import rank
-from boolweave.parameters import CoverParameters, takes
+from boolweave.parameters import (
+    CoverParameters,
+    only_in_factorization,
+    takes,
+    with_objective,
+    without_defaults,
+)
 from boolweave.runtime.checks import LARGEST, check_seconds, check_verbose, is_whole, seed_of
 from boolweave.runtime.run import Run
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from boolweave.data.observations import Observations
     from boolweave.engine.result import Result
     from boolweave.fit.rank_selection import RankSelection
-    from boolweave.runtime.types import Integers
 
 
 def select_rank(
@@ -355,40 +354,6 @@ def complete(
     if of_factors:
         return BooleanMatrixFactorization(n_components, **chosen)._find(X)[0]
     return Completion(BooleanCompletion(n_components, **chosen).fit(X, **of_fit))
-
-
-def predicted_at(
-    model: BooleanMatrixFactorization | BooleanCompletion, rows: Integers, columns: Integers
-) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Values and probabilities of a fitted model at positions, (n,) each."""
-    if isinstance(model, BooleanMatrixFactorization):
-        result = model.result_
-        return result.predict(rows, columns), result.predict_proba(rows, columns)
-    chance = model.ensemble_.probabilities(rows.astype(np.intp), columns.astype(np.intp))
-    return (chance > 0.5).astype(np.uint8), chance
-
-
-def only_in_factorization(parameters: Mapping[str, Any]) -> list[str]:
-    """Names of the parameters, with other values than their defaults, of a factorization only.
-
-    An objective is always one of them: a completion has none.
-    """
-    values = {name: value for name, value in parameters.items() if name in _only_of_factorization()}
-    others = not_default(values)
-    return [name for name in values if name in others or name == "objective"]
-
-
-def without_defaults(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out parameters that only a factorization has, if they have their default values."""
-    unused = _only_of_factorization() - set(only_in_factorization(parameters))
-    return {name: value for name, value in parameters.items() if name not in unused}
-
-
-def _only_of_factorization() -> set[str]:
-    """The names of the parameters that only `BooleanMatrixFactorization` has."""
-    return set(signature(BooleanMatrixFactorization).parameters) - set(
-        signature(BooleanCompletion).parameters
-    )
 
 
 @takes(CoverParameters)

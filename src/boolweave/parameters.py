@@ -11,11 +11,13 @@ import sys
 import textwrap
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from inspect import cleandoc
+from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from numpy.random import RandomState
@@ -40,6 +42,19 @@ IN_WORDS = {
 
 # What several estimators have, with different defaults.
 ABSENT = "How to treat the entries that a sparse matrix does not store."
+
+
+class Interval(NamedTuple):
+    """The limits of a number, and whether they belong to it: "[]", "[)", "(]" or "()"."""
+
+    low: float
+    high: float
+    ends: str
+
+    def __contains__(self, number: object) -> bool:
+        value: Any = number
+        above = self.low <= value if self.ends[0] == "[" else self.low < value
+        return bool(above and (value <= self.high if self.ends[1] == "]" else value < self.high))
 
 
 @dataclass(frozen=True)
@@ -100,6 +115,29 @@ class Parameter:
     def number(self) -> type[int] | type[float] | None:
         """The type of its numbers, if it may be a number."""
         return float if float in self.kinds else int if int in self.kinds else None
+
+    @property
+    def interval(self) -> Interval | None:
+        """The range of its numbers."""
+        if self.range is None:
+            return None
+        low, high = self.range[1:-1].split(",")
+        end = 2.0**63 if "^" in high else float(high)
+        return Interval(float(low), end, self.range[0] + self.range[-1])
+
+    def accepts(self, value: object) -> bool:
+        """Whether the value of an option, which is a number, text, path or nothing, is valid."""
+        if isinstance(value, str):
+            return value in self.words or str in self.kinds
+        if isinstance(value, bool) and bool in self.kinds:
+            return True
+        if isinstance(value, Real) and self.number is not None:
+            if self.interval is None:
+                is_seed = "RandomState" in [kind.__name__ for kind in self.kinds]
+                return isinstance(value, Integral) and (not is_seed or 0 <= int(value) < 2**32)
+            is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+            return value in self.interval and (is_whole or self.number is float)
+        return isinstance(value, tuple(kind for kind in self.kinds if kind in (Path, NoneType)))
 
     @property
     def is_text_of_number(self) -> bool:
@@ -422,3 +460,112 @@ class CoverParameters:
         option=("--seed", "--random-state"))
     verbose: int | bool = parameter(
         0, "Whether to show progress on standard error.", range="[0, 2^63)", option=())
+
+# fmt: on
+# ---------------------------------------------------------------- valid values and combinations
+
+
+def check_values(parameters: CommonParameters, name_of: Callable[[str], str]) -> None:
+    """Raise ValueError if the value of an option, which `name_of` names, is not valid."""
+    for name, parameter in parameters_of(type(parameters)).items():
+        value = getattr(parameters, name)
+        if not parameter.accepts(value):
+            raise ValueError(f"{name_of(name)}: expected {parameter.expected}, got {value!r}")
+
+
+DECLARED = parameters_of(FactorizationParameters)
+
+# The parameters that a completion does not have.
+ONLY_OF_FACTORIZATION = set(DECLARED) - set(parameters_of(CompletionParameters))
+
+# What the default None of these parameters means, written out.
+MEANING_OF_NONE = {"noise": "learn", "row_prior": "learn", "column_prior": "learn"}
+
+
+def not_default(values: Mapping[str, Any]) -> list[str]:
+    """Names of the parameters whose value is not the default, which may also be written out."""
+    import numpy as np
+
+    def is_default(name: str, value: Any) -> bool:
+        if np.ndim(value):
+            return False
+        meaning, default = MEANING_OF_NONE.get(name), getattr(FactorizationParameters, name)
+        return bool(value == default) or (meaning is not None and value in (None, meaning))
+
+    return [name for name, value in values.items() if not is_default(name, value)]
+
+
+def of_message_passing(values: Mapping[str, Any]) -> list[str]:
+    """Those of them that the search for the fewest errors does not use."""
+    return [name for name in not_default(values) if DECLARED[name].only == "posterior"]
+
+
+def check_objective(parameters: FactorizationParameters) -> None:
+    """Raise ValueError if parameters are given that the objective does not use."""
+    if parameters.objective == "posterior":
+        if parameters.false_one_weight != 1:
+            raise ValueError(
+                '`false_one_weight` weights errors, which `objective="posterior"` does not count; '
+                'set `objective="errors"`, or leave out `false_one_weight`'
+            )
+        if not parameters.bound:
+            raise ValueError(
+                '`bound=False` leaves out a lower bound, which `objective="posterior"` does not '
+                'have; set `objective="errors"`, or leave it out'
+            )
+        return
+    values = {name: getattr(parameters, name) for name in DECLARED}
+    given = [f"`{name}`" for name in of_message_passing(values)]
+    if given:
+        raise ValueError(
+            f'`objective="errors"` counts wrong entries and does not use {", ".join(given)}; leave '
+            f'{"it" if len(given) == 1 else "them"} out, or set `objective="posterior"`'
+        )
+
+
+# Parameters that the algorithm as it is printed does not use, with the values that they may have.
+NOT_IN_PAPER: dict[str, tuple[Any, ...]] = {
+    "product": ("or",), "n_init": ("auto", 1), "messages": ("auto",), "decimation": (None,),
+    "checkpoint": (None,), "max_memory": (None,), "zeros": ("auto", "exact"),
+}  # fmt: skip
+
+
+def check_method(parameters: FactorizationParameters) -> None:
+    """Raise ValueError if method="paper" is given with parameters that it does not use."""
+    if parameters.method != "paper":
+        return
+    values = {name: getattr(parameters, name) for name in (*NOT_IN_PAPER, *MEANING_OF_NONE)}
+    given = [name for name, allowed in NOT_IN_PAPER.items() if values[name] not in allowed]
+    given += [name for name in MEANING_OF_NONE if isinstance(values[name], str)]
+    if given:
+        raise ValueError(
+            f'`method="paper"` is the algorithm as it is printed, which does not use '
+            f'`{given[0]}={values[given[0]]!r}`; leave it out, or set `method="max-sum"` or "auto"'
+        )
+    if isinstance(parameters.n_components, str):
+        raise ValueError(
+            '`method="paper"` is the algorithm as it is printed, for a given number of factors; '
+            'set `n_components`, or `method="max-sum"` or "auto"'
+        )
+
+
+def with_objective(parameters: Mapping[str, Any], default: str = "errors") -> dict[str, Any]:
+    """Add an objective: "posterior" if a parameter that only this objective has is not default."""
+    known = {name: parameters[name] for name in DECLARED if name in parameters}
+    return {"objective": "posterior" if of_message_passing(known) else default, **parameters}
+
+
+def only_in_factorization(parameters: Mapping[str, Any]) -> list[str]:
+    """Names of the parameters, with other values than their defaults, of a factorization only.
+
+    An objective is always one of them: a completion has none.
+    """
+    values = {name: value for name, value in parameters.items() if name in ONLY_OF_FACTORIZATION}
+    others = not_default(values)
+    return [name for name in values if name in others or name == "objective"]
+
+
+def without_defaults(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out parameters that only a factorization has, if they have their default values."""
+    unused = ONLY_OF_FACTORIZATION - set(only_in_factorization(parameters))
+    return {name: value for name, value in parameters.items() if name not in unused}

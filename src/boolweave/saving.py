@@ -86,6 +86,11 @@ class StoredFactorization:
     table: dict[str, str | None] | None
     feature_names: NDArray[np.str_] | None
 
+    @property
+    def answers(self) -> Result:
+        """What predicts."""
+        return self.result
+
     def check(self) -> None:
         """Raise ValueError unless all parts fit together."""
         check_provenance(self.provenance)
@@ -121,8 +126,8 @@ def save(path: str | Path, estimator: Any) -> None:
     write_file(path, FORMAT, VERSION, stored)
 
 
-def load(path: str | Path, make: type) -> Any:
-    """Read what `save` wrote into a new estimator of class `make`.
+def read(path: str | Path) -> StoredFactorization:
+    """Read the contents of a file, which predict and explain without the estimator.
 
     The whole file is checked before it is used; a `FileError` describes the damage.
     """
@@ -133,6 +138,13 @@ def load(path: str | Path, make: type) -> Any:
         classes = Observations, SparseObservations
         stored = unpacked(StoredFactorization, node, arrays, _LAYOUT, classes)
         stored.check()
+        return stored
+
+
+def load(path: str | Path, make: type) -> Any:
+    """Read what `save` wrote into a new estimator of class `make`."""
+    stored = read(path)
+    with naming_damage(path):
         estimator = made(make, stored)
         estimator.result_, estimator.rank_selection_ = stored.result, stored.ranks
         estimator.n_dropped_ = stored.n_dropped
@@ -175,7 +187,7 @@ def reading(
             if name != "header":
                 shape, dtype, _ = archive.header(name)
                 arrays[name] = LazyArray(shape, dtype, partial(archive.__getitem__, name))
-        with _naming_damage(path):
+        with naming_damage(path):
             if not archive.sealed:
                 raise KeyError(CHECKSUM)
             check_known(header, ("format", "version", "tree"))
@@ -205,7 +217,7 @@ def format_of(path: str | Path) -> str:
 
 
 @contextmanager
-def _naming_damage(path: str | Path) -> Iterator[None]:
+def naming_damage(path: str | Path) -> Iterator[None]:
     """Turn any error while a model is made from a file into one error that names the file."""
     try:
         yield

@@ -17,7 +17,8 @@ from terminals import interrupt_when_shown
 import boolweave
 from boolweave.cli.commands import filling
 from boolweave.datasets import make_boolean
-from boolweave.fit import backends, memory
+from boolweave.engine import footprint
+from boolweave.fit import memory
 
 LIKES = """name,tea,rum,gin,milk,cake
 Ann,1,,0,1,1
@@ -180,7 +181,7 @@ def test_info(shop):
     assert "comma-separated, wide" in text and "26" in text
     found = json.loads(answer("info", "likes.npz", "--json", cwd=shop))
     assert (found["n_rows"], found["n_columns"], found["observed"]) == (6, 5, 26)
-    needed = memory.FitSize((6, 5), 26, 10, n_init=backends.N_STARTS).n_bytes
+    needed = memory.FitSize((6, 5), 26, 10, n_init=footprint.N_STARTS).n_bytes
     assert found["memory_bytes"] == needed
     assert found["row_labels"] == ["Ann", "Bo", "Cy"] and not any(" " in key for key in found)
     assert memory.format_bytes(needed) in text

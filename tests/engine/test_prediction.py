@@ -157,3 +157,19 @@ def test_counting_takes_no_memory_for_entries(marginal):
     fixed = prediction.FixedColumns(Model(8, Channel.symmetric(0.1)), columns_odds, marginal)
     most = peak_of(lambda: prediction.counts(seen, rows_odds, fixed))
     assert most < (2000 + 3 * 500) * 8 * 8 * 4
+
+
+@pytest.mark.parametrize("product", ["or", "xor"])
+def test_few_entries_have_the_bits_of_the_kernels(product, monkeypatch):
+    odds = factors(7, 9, 5, 3)
+    m, n = (side.ravel() for side in np.indices((7, 9)))
+
+    def chances():
+        pairs = prediction.latent_at(*odds, m, n, product)
+        rows = [latent for _, latent in prediction.latent_rows(*odds, product)]
+        return pairs, np.concatenate(rows).ravel()
+
+    few = chances()
+    monkeypatch.setattr(prediction, "FEW_PRODUCTS", 0)
+    for by_numpy, by_kernel in zip(few, chances(), strict=True):
+        np.testing.assert_array_equal(by_numpy, by_kernel)

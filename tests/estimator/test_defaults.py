@@ -1,11 +1,13 @@
 """A default that is written out, or given as None where that means the default, changes nothing."""
 
 import inspect
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from commands import run_here
+from sklearn.utils._param_validation import make_constraint
 
 import short
 from boolweave import (
@@ -20,6 +22,7 @@ from boolweave import (
 from boolweave.datasets import make_boolean
 from boolweave.decoding import ParityCheckCode, group_testing
 from boolweave.functions import Completion
+from boolweave.parameters import parameters_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -158,3 +161,19 @@ def test_options_with_their_defaults_change_nothing(command, tmp_path):
         written.append((tmp_path / "answer.csv").read_text())
         (tmp_path / "answer.csv").unlink()
     assert written[0] == written[1]
+
+
+VALUES = (
+    None, True, False, -1, 0, 1, 2, 2**32, 2**63 - 1, 2**63, -0.5, 0.0, 0.5, 1.0, 1.5, float("inf"),
+    float("nan"), "auto", "few", "or", "zero", "bits", "learn", "nonsense", "2GiB", Path("folder"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("estimator", [BooleanMatrixFactorization, BooleanCompletion])
+def test_options_have_the_values_that_scikit_learn_accepts(estimator):
+    """The command line checks them without loading scikit-learn."""
+    for name, parameter in parameters_of(estimator).items():
+        checks = [make_constraint(check) for check in estimator._parameter_constraints[name]]
+        for value in VALUES if name != "checkpoint" else ():
+            accepted = any(check.is_satisfied_by(value) for check in checks)
+            assert parameter.accepts(value) == accepted, (name, value)

@@ -9,7 +9,8 @@ import scipy.sparse
 
 from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets import make_boolean
-from boolweave.fit import backends, memory, stages
+from boolweave.engine import footprint
+from boolweave.fit import memory, stages
 from boolweave.io import read
 from boolweave.runtime import free_memory
 from boolweave.runtime.storage import Files, Memory
@@ -84,7 +85,7 @@ def test_a_fit_takes_no_more_than_was_said(shape, observed, K, method):
         model.fit(seen)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    n_init = 1 if method == "max-sum" else backends.N_STARTS
+    n_init = 1 if method == "max-sum" else footprint.N_STARTS
     learns = method == "auto"
     said = memory.FitSize(
         seen.shape, seen.n_observed, K, method=method, learns=learns, n_init=n_init
@@ -214,13 +215,13 @@ def test_what_exceeds_max_memory_goes_to_files(monkeypatch):
     ],
 )  # fmt: skip
 def test_in_bytes(given, n_bytes):
-    assert memory.in_bytes(given) == n_bytes
+    assert free_memory.in_bytes(given) == n_bytes
 
 
 @pytest.mark.parametrize("given", ["", "GiB", "-1", "2 Gib MB", "2XB", "0", "nan", "1e99"])
 def test_what_is_no_size(given):
     with pytest.raises(ValueError, match=r'max_memory must be .* such as "2GiB".*, got'):
-        memory.in_bytes(given)
+        free_memory.in_bytes(given)
 
 
 def test_nothing_is_made_before_the_check(monkeypatch):

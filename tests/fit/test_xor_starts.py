@@ -9,7 +9,8 @@ from engines import backend_of, beliefs, make_problem
 
 from boolweave import BooleanMatrixFactorization, complete
 from boolweave.datasets import make_boolean
-from boolweave.fit import backends, first_factors, memory
+from boolweave.engine import footprint
+from boolweave.fit import first_factors, memory
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
 
@@ -173,7 +174,7 @@ def test_starts_take_no_more_memory_than_was_said(method):
     planted = make_boolean(
         200, 6_000, 12, product="xor", flip=0.03, observed=0.02, random_state=0
     ).observations
-    n_init = 1 if method == "max-sum" else backends.N_STARTS
+    n_init = 1 if method == "max-sum" else footprint.N_STARTS
     model = BooleanMatrixFactorization(
         12, product="xor", method=method, max_iter=2, random_state=0
     )  # fmt: skip

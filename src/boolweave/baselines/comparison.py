@@ -14,7 +14,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from inspect import signature
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
@@ -23,11 +22,10 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from boolweave.completion import BooleanCompletion
 from boolweave.data.labels import pairs
 from boolweave.data.observations import Observations, Split
 from boolweave.data.splits import entry_positions
-from boolweave.estimator import BooleanMatrixFactorization
+from boolweave.parameters import CompletionParameters, FactorizationParameters, parameters_of
 from boolweave.runtime.checks import check_count
 from boolweave.runtime.extras import need
 from boolweave.runtime.run import LOOK_AFTER
@@ -76,8 +74,8 @@ METHODS: dict[str, Method] = {
 
 # The names of the parameters of our own estimators.
 _PARAMETERS = {
-    estimator.__name__: tuple(signature(estimator).parameters)
-    for estimator in (BooleanMatrixFactorization, BooleanCompletion)
+    "BooleanMatrixFactorization": tuple(parameters_of(FactorizationParameters)),
+    "BooleanCompletion": tuple(parameters_of(CompletionParameters)),
 }
 
 # The measures, and whether more is better.

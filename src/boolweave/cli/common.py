@@ -26,10 +26,20 @@ from boolweave.cli.process import (
     interruptions_ignored,
     without_panic_reports,
 )
+from boolweave.parameters import (
+    CompletionParameters,
+    FactorizationParameters,
+    check_method,
+    check_objective,
+    check_values,
+    with_objective,
+    without_defaults,
+)
 from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
     from boolweave.completion import BooleanCompletion
+    from boolweave.completion.answers.saving import StoredCompletion
     from boolweave.data.labels import Positions
     from boolweave.data.observations import Absent, Observations
     from boolweave.data.observed import ObservedEntries
@@ -38,9 +48,11 @@ if TYPE_CHECKING:
     from boolweave.io import Reading
     from boolweave.io.cells import Seen
     from boolweave.io.options import Zeros
+    from boolweave.saving import StoredFactorization
     from distributed import Client
 
     Model: TypeAlias = BooleanMatrixFactorization | BooleanCompletion
+    Stored: TypeAlias = StoredFactorization | StoredCompletion
 
 # Seconds. The model of a fit that took this long is kept even if the answer cannot be written.
 WORTH_KEEPING = 60.0
@@ -81,8 +93,8 @@ def read_input(
 ) -> Reading:
     """Read the input and report how it was understood; --plan precedes `plan`."""
     from boolweave import io
-    from boolweave.fit.memory import in_bytes
     from boolweave.io.dialect import Dialect
+    from boolweave.runtime.free_memory import in_bytes
 
     _check_rules(how.encode)
     with without_panic_reports():
@@ -270,17 +282,15 @@ def check_factor_options(
 
     On a single machine, `objective` is the default where no option sets it.
     """
-    from boolweave.estimator import BooleanMatrixFactorization
-    from boolweave.estimator.parameters import check_values, with_objective
-
     chosen = with_objective(how, objective)
     if where.is_used:
         chosen["objective"] = how.get("objective", "posterior")
-    estimator = BooleanMatrixFactorization(**chosen)
-    check_values(estimator, option_of)
-    estimator._validate_params()
+    parameters = FactorizationParameters(**chosen)
+    check_values(parameters, option_of)
+    check_objective(parameters)
+    check_method(parameters)
     if "max_memory" in how:
-        from boolweave.fit.memory import in_bytes
+        from boolweave.runtime.free_memory import in_bytes
 
         in_bytes(how["max_memory"])
     return chosen
@@ -296,11 +306,7 @@ def zeros_of(chosen: dict[str, Any], where: Cluster = HERE) -> Zeros:
 
 def check_completion_options(how: Fitting, more: Completing) -> None:
     """Check the parameters of a completion before a file is read."""
-    from boolweave.completion import BooleanCompletion
-    from boolweave.estimator.parameters import check_values
-    from boolweave.functions import without_defaults
-
-    check_values(BooleanCompletion(**without_defaults(how), **more), option_of)
+    check_values(CompletionParameters(**without_defaults(how), **more), option_of)
 
 
 def fit_factors(
@@ -315,7 +321,6 @@ def fit_factors(
     On a single machine, `objective` is the default where no option sets it.
     """
     from boolweave.estimator import BooleanMatrixFactorization
-    from boolweave.estimator.parameters import with_objective
 
     chosen = how | {"verbose": 0 if quiet else 1}
     with client_of(where, quiet) as client, warnings_as_lines(quiet):
@@ -341,7 +346,6 @@ def fit_completion(
 ) -> BooleanCompletion:
     """Fit a completion, with progress on a terminal; `groups` has the question of each column."""
     from boolweave.completion import BooleanCompletion
-    from boolweave.functions import without_defaults
 
     chosen = without_defaults(how) | more | {"verbose": 0 if quiet else 1}
     with client_of(where, quiet) as client, warnings_as_lines(quiet):
@@ -397,17 +401,36 @@ def not_lost(fitted: Model, began: float, model: Path | None) -> Iterator[None]:
         raise
 
 
-def load_model(path: Path) -> Model:
-    """Load a saved model, from a file or a pipe; a bad or absent file gives a one-line error."""
-    from boolweave import load
-
+@contextmanager
+def model_file(path: Path) -> Iterator[Path]:
+    """Provide the file of a model, which may be a pipe."""
     if str(path) != "-" and not path.exists():
         raise ValueError(
             f"{path}: there is no such file; the option --model of factorize and of complete "
             "writes a model"
         )
     with local_file(path) as local:
+        yield local
+
+
+def load_model(path: Path) -> Model:
+    """Load a saved model; a bad or absent file gives a one-line error."""
+    with model_file(path) as local:
+        from boolweave import load
+
         return load(local)
+
+
+def read_model(path: Path) -> Stored:
+    """Read a saved model without its estimator, which takes a third of the time."""
+    with model_file(path) as local:
+        from boolweave import saving
+
+        if saving.format_of(local) == saving.FORMAT:
+            return saving.read(local)
+        from boolweave.completion.answers import saving as completions
+
+        return completions.read(local)
 
 
 def find_positions(

@@ -152,9 +152,6 @@ def fit_and_write(
 
     `write` writes the answer, given its facts. What cannot be written does not affect the rest.
     """
-    from boolweave.estimator import BooleanMatrixFactorization
-    from boolweave.facts import CompletionFacts, FactorFacts
-
     seen, held_out = contents.observations, None
     if keeping.no_labels:
         seen = replace(seen, row_labels=None)
@@ -182,6 +179,9 @@ def fit_and_write(
         model.provenance_["hold_out"] = keeping.hold_out
     if contents.encoded is not None:
         model.provenance_["plan"] = contents.encoded.plan.as_csv()
+    from boolweave.estimator import BooleanMatrixFactorization
+    from boolweave.facts import CompletionFacts, FactorFacts
+
     kind = FactorFacts if isinstance(model, BooleanMatrixFactorization) else CompletionFacts
     facts = kind(model, held_out)
     with not_lost(model, began, keeping.model):

@@ -7,6 +7,16 @@ Methods that explain a table rather than complete it do not belong here. Start r
 `estimator`, then `fitting`.
 """
 
-from boolweave.completion.estimator import BooleanCompletion
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from boolweave.runtime.lazy import loading
+
+if TYPE_CHECKING:
+    from boolweave.completion.estimator import BooleanCompletion
 
 __all__ = ["BooleanCompletion"]
+
+# It needs scikit-learn, which a stored model does not.
+__getattr__ = loading(__name__, {"BooleanCompletion": "boolweave.completion.estimator"})

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from scipy.special import ndtr
 
 from boolweave.completion.table import Pattern
 from boolweave.data.observations import Observations
-from boolweave.engine.kernels import predicting
+from boolweave.engine.prediction import chances_of_rows
 from boolweave.model.odds import log_odds, sigmoid
 from boolweave.runtime.types import Array, Doubles, Positions
 from boolweave.runtime.words import counted
@@ -48,7 +48,7 @@ def chances_in_rows(
     """`chance_of_one` of rows (R, K) at all columns (K, N): (R, N)."""
     x, y = (np.ascontiguousarray(side, dtype=np.float64) for side in (rows, columns.T))
     out = np.empty((len(x), len(y)))
-    predicting.chances_of_rows(product == "xor", x, y, out)
+    chances_of_rows(product == "xor", x, y, out)
     return out
 
 
@@ -310,3 +310,12 @@ class Ensemble:
                 odds = limited_log_odds(family.by_member(rows, columns, self.cut))
                 total += (family.weight * odds.std(axis=0, ddof=1)) ** 2
         return np.sqrt(total)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """The result of a fit."""
+
+    ensemble: Ensemble
+    selection: list[dict[str, Any]]
+    interrupted: bool

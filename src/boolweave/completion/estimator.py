@@ -15,8 +15,8 @@ from boolweave import cautions, plot
 from boolweave.completion.answers import saving
 from boolweave.completion.answers.explaining import CompletionExplanation, Explainer
 from boolweave.completion.answers.new_rows import FoldIn
-from boolweave.completion.ensemble import Ensemble, Member
-from boolweave.completion.fitting import Fitted, fit, refit
+from boolweave.completion.ensemble import Ensemble, Fitted, Member
+from boolweave.completion.fitting import fit, refit
 from boolweave.completion.selection import Wanted
 from boolweave.completion.table import FeatureEncoding, Table, joined, levels_of
 from boolweave.completion.tasks import Runner

@@ -6,13 +6,19 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from boolweave.completion.chain import Chain, Draw, MemberTask, Side, cut_of, make_members
-from boolweave.completion.ensemble import Ensemble, Family, Member, PlainBoolean, Structure
+from boolweave.completion.ensemble import (
+    Ensemble,
+    Family,
+    Fitted,
+    Member,
+    PlainBoolean,
+    Structure,
+)
 from boolweave.completion.selection import (
     COMPONENTS,
     LARGE,
@@ -63,15 +69,6 @@ def check_memory(table: Table, wanted: Wanted, n_members: int) -> None:
         f"needs up to {format_bytes(needed)} of memory"
     )
     check_free(needed, problem, "lower n_members, n_layers, n_directions or n_jobs")
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """The result of a fit."""
-
-    ensemble: Ensemble
-    selection: list[dict[str, Any]]
-    interrupted: bool
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,12 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, diags_array
-from scipy.sparse.linalg import LinearOperator, svds
 
 from boolweave.completion.kernels.drawing import Lines, lines_of
 from boolweave.data.cells import is_missing
@@ -24,6 +22,10 @@ from boolweave.data.labels import Labels, find_labels
 from boolweave.data.observations import Observations
 from boolweave.runtime.types import Doubles, Floats, Positions
 from boolweave.runtime.words import shortened
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+    from scipy.sparse.linalg import LinearOperator
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,6 +427,8 @@ def pattern_of(observations: Observations, check: Callable[[], None] | None = No
 
     `check` is called before every product of a matrix and a vector, and may raise.
     """
+    from scipy.sparse.linalg import svds
+
     shape, mask = observations.shape, _mask(observations)
     filled = [np.flatnonzero(count) for count in _counts(mask)]
     n_lines = min(map(len, filled))
@@ -459,6 +463,7 @@ def pattern_of(observations: Observations, check: Callable[[], None] | None = No
 
 def _checked(matrix: csr_array, check: Callable[[], None] | None) -> LinearOperator:
     """A matrix that calls `check` before it is multiplied by a vector."""
+    from scipy.sparse.linalg import LinearOperator
 
     def times(factor: csr_array) -> Callable[[Doubles], Doubles]:
         def product(vectors: Doubles) -> Doubles:
@@ -481,6 +486,8 @@ def _empty_pattern(shape: tuple[int, int]) -> Pattern:
 
 def _mask(observations: Observations) -> csr_array:
     """1 where there is an entry, (M, N)."""
+    from scipy.sparse import csr_array
+
     ones = np.ones(observations.n_observed)
     return csr_array((ones, observations.indices, observations.indptr), shape=observations.shape)
 
@@ -492,12 +499,16 @@ def _counts(mask: csr_array) -> list[Doubles]:
 
 def _scaled(mask: csr_array) -> tuple[list[Doubles], csr_array]:
     """Scales of rows and columns, which balance lines with many and few entries; scaled mask."""
+    from scipy.sparse import diags_array
+
     scales = [1 / np.sqrt(count + count.mean()) for count in _counts(mask)]
     return scales, diags_array(scales[0]) @ mask @ diags_array(scales[1])
 
 
 def _shuffled(mask: csr_array, random: np.random.Generator) -> csr_array:
     """A random mask with about the same numbers of entries of rows and columns."""
+    from scipy.sparse import csr_array
+
     columns = random.permutation(mask.indices)
     rows = np.repeat(np.arange(mask.shape[0]), np.diff(mask.indptr))
     found = csr_array((np.ones(len(rows)), (rows, columns)), shape=mask.shape)

@@ -10,15 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from boolweave.runtime.lazy import loading
+
 if TYPE_CHECKING:
     from boolweave.encoding.encoder import TableEncoder
 
 __all__ = ["TableEncoder"]
 
-
-def __getattr__(name: str) -> object:
-    if name == "TableEncoder":  # needs scikit-learn, which a plan does not
-        from boolweave.encoding.encoder import TableEncoder
-
-        return TableEncoder
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = loading(__name__, {"TableEncoder": "boolweave.encoding.encoder"})  # scikit-learn

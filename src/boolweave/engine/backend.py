@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from boolweave.engine.footprint import MAX_BLOCK, MAX_BLOCKS, MIN_BLOCK
 from boolweave.engine.kernels.variables import COARSE, FINE
 from boolweave.model.model import Model
 from boolweave.model.odds import HARD_BELIEF
@@ -103,13 +104,6 @@ def _gaussian(shape: tuple[int, int], random: np.random.Generator) -> NDArray[np
 
 Semiring = Literal["max-sum", "sum-product"]
 
-# More blocks than this do not help: a machine does not have many more cores, and each block has a
-# column sum (K, N) of its own. Fewer entries than MIN_BLOCK are not worth a thread; blocks with
-# more than MAX_BLOCK are divided further, so that a cluster can distribute them.
-MAX_BLOCKS = 32
-MIN_BLOCK = 2**16
-MAX_BLOCK = 2**24
-
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -169,21 +163,6 @@ class KeptBeliefs(Protocol):
     def columns(self) -> Floats:
         """Υ (K, N)."""
         ...
-
-
-@dataclass(frozen=True)
-class Footprint:
-    """Number of bytes that a back end takes for entries, messages and variables."""
-
-    # The two messages of an entry and factor: in max-sum, in sum-product, and in max-sum while they
-    # are created
-    max_sum: int
-    sum_product: int
-    start: int
-    entry: int  # an observed entry, in addition to its messages
-    # One entry of X or Y: beliefs, sums and bits; and more if priors are learned
-    variable: int
-    learned: int
 
 
 P = TypeVar("P", bound=Problem)

@@ -14,12 +14,10 @@ from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from boolweave.data.observations import Observations
 from boolweave.engine.backend import (
     Beliefs,
-    Footprint,
     InitialBeliefs,
     KeptBeliefs,
     Messages,
@@ -116,7 +114,6 @@ class FloatBackend:
 
     # Random floats are drawn in 64 bits; an entry has its column and its evidence, including those
     # of the last model; a variable also has priors and old beliefs.
-    footprint = Footprint(8, 8, 16, entry=16, variable=48, learned=56)
 
     def __init__(
         self,
@@ -376,10 +373,6 @@ class PrintedBackend(FloatBackend):
     third of the iterations; this is for those who want to see what the paper describes.
     """
 
-    # Number of bytes of an entry and factor: six arrays of 64-bit floats, before and after an
-    # iteration, and some that are not kept.
-    per_message = 8 * 16
-
     def __init__(self, observations: Observations) -> None:
         super().__init__(observations, dtype=np.float64)
 
@@ -445,6 +438,8 @@ def _entries(problem: FloatProblem) -> tuple[NDArray[np.intp], NDArray[np.intp],
 def _sums(lines: NDArray[np.intp], messages: Doubles, n_lines: int) -> Doubles:
     """The sums of the messages of each row, or of each column, (n_lines, K)."""
     n = len(lines)
+    from scipy.sparse import csr_array
+
     total: Doubles = csr_array((np.ones(n), (lines, np.arange(n))), shape=(n_lines, n)) @ messages
     return total
 

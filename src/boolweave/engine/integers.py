@@ -20,7 +20,6 @@ from boolweave.data.observations import Observations
 from boolweave.data.observed import ObservedEntries
 from boolweave.engine.backend import (
     Beliefs,
-    Footprint,
     InitialBeliefs,
     KeptBeliefs,
     Messages,
@@ -188,8 +187,6 @@ class IntegerBackend:
     part : Part, optional
         The rows of a larger matrix to which the observations belong; by default, all rows.
     """
-
-    footprint = Footprint(2, 4, 2, entry=0, variable=16, learned=14)
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from boolweave.engine.result import Kind, Result
     from boolweave.model.model import Model
     from boolweave.model.products import Product
-    from boolweave.runtime.types import Array, Floats, Integers
+    from boolweave.runtime.types import Array, Doubles, Floats, Integers
 
     Answer: TypeAlias = tuple[NDArray[np.uint8], Floats]
 
@@ -65,7 +65,7 @@ def latent_at(
             y, column = all_columns, np.asarray(own_columns, dtype=np.int64)
         # A row is computed once for a run of its pairs.
         row, x = np.cumsum(begins) - 1, by_row(row_log_odds[own_rows[begins]], marginal)
-        predicting.chances_of_pairs(product == "xor", row, column, x, y, out[some])
+        chances_of_pairs(product == "xor", row, column, x, y, out[some])
     return out
 
 
@@ -85,8 +85,42 @@ def latent_rows(
     for some in cut(n_rows, max(y.shape), VALUES_AT_A_TIME):
         odds = row_log_odds[some if rows is None else rows[some]]
         out = np.empty((len(odds), len(y)))
-        predicting.chances_of_rows(product == "xor", by_row(odds, marginal), y, out)
+        chances_of_rows(product == "xor", by_row(odds, marginal), y, out)
         yield some, out
+
+
+# ---------------------------------------------------------------- few entries without a kernel
+
+# Number of products up to which NumPy computes probabilities: to load a kernel takes a third of a
+# second, once in a process, and to compile it several seconds.
+FEW_PRODUCTS = 1 << 14
+
+
+def chances_of_pairs(
+    xor: bool, rows: Integers, columns: Integers, x: Doubles, y: Doubles, out: Doubles
+) -> None:
+    """P(z = 1) at pairs of rows of x (n, K) and rows of y (N, K), with the bits of the kernel."""
+    if out.size * x.shape[1] > FEW_PRODUCTS:
+        predicting.chances_of_pairs(xor, rows, columns, x, y, out)
+    else:
+        out[:] = _chances(xor, x[rows].T, y[columns].T)
+
+
+def chances_of_rows(xor: bool, x: Doubles, y: Doubles, out: Doubles) -> None:
+    """P(z = 1) of every row of x (n, K) with every row of y (N, K), with the bits of the kernel."""
+    if out.size * x.shape[1] > FEW_PRODUCTS:
+        predicting.chances_of_rows(xor, x, y, out)
+    else:
+        out[:] = _chances(xor, x.T[:, :, None], y.T[:, None])
+
+
+def _chances(xor: bool, x: Doubles, y: Doubles) -> Doubles:
+    """1 − Π (1 − x y), or with XOR (1 − Π (1 − 2 x y)) / 2; the first axes are factors."""
+    sign, rest = 2.0 if xor else 1.0, np.ones(())
+    for of_row, of_column in zip(x, y, strict=True):  # in the order of the kernel
+        rest = rest * (1.0 - sign * of_row * of_column)
+    chances: Doubles = (1.0 - rest) / sign
+    return chances
 
 
 # ---------------------------------------------------------------- rows and columns, in pieces

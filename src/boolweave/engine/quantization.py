@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from boolweave.data.observations import Observations
 from boolweave.engine.backend import Semiring
+from boolweave.engine.footprint import DENSE
 from boolweave.engine.kernels import groups, integer_max_sum, integer_sum_product, variables
 from boolweave.engine.kernels.variables import COARSE, FINE, LARGEST_PRIOR
 from boolweave.engine.kernels.vectors import LANES
@@ -22,9 +23,6 @@ from boolweave.model.model import Model
 from boolweave.model.odds import HARD_BELIEF
 from boolweave.runtime.storage import Memory, release_pages
 from boolweave.runtime.types import Array, Floats
-
-# A block is dense, without an index of columns, if at least this fraction of its cells is observed.
-DENSE = 0.7
 
 # Beyond this evidence, a prior would be rounded too coarsely, and sum-product clipped too early.
 LARGEST_EVIDENCE = 12.0
@@ -239,12 +237,6 @@ def make_blocks(
             IntegerBlock(start, stop, indptr, columns, codes, dense, n_columns, most, first_row)
         )
     return tuple(blocks)
-
-
-def n_held(shape: tuple[int, int], n_entries: int) -> int:
-    """Number of entries with messages, including missing cells in dense blocks."""
-    n_cells = shape[0] * shape[1]
-    return n_cells if DENSE * n_cells <= n_entries else n_entries
 
 
 def _most_in_column(n_rows: int, columns: NDArray[np.uint32], n_columns: int) -> int:

@@ -5,6 +5,15 @@ which call the estimator, are elsewhere, too. Start reading at `BooleanMatrixFac
 `factorization.py`.
 """
 
-from boolweave.estimator.factorization import BooleanMatrixFactorization
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from boolweave.runtime.lazy import loading
+
+if TYPE_CHECKING:
+    from boolweave.estimator.factorization import BooleanMatrixFactorization
 
 __all__ = ["BooleanMatrixFactorization"]
+
+__getattr__ = loading(__name__, {"BooleanMatrixFactorization": "boolweave.estimator.factorization"})

@@ -26,8 +26,6 @@ from boolweave.engine.prediction import FoldIn
 from boolweave.engine.result import Ending, Kind, Result, numbered
 from boolweave.estimator.parameters import (
     bytes_allowed,
-    check_method,
-    check_objective,
     check_sample_weight,
     declared,
     implicit_zeros,
@@ -42,7 +40,7 @@ from boolweave.metrics import accuracy
 from boolweave.model.channel import Channel
 from boolweave.model.odds import sigmoid
 from boolweave.model.products import boolean_product
-from boolweave.parameters import FactorizationParameters
+from boolweave.parameters import FactorizationParameters, check_method, check_objective
 from boolweave.recommend import Explanation, FactorExplainer
 from boolweave.runtime.checkpoint import Recorder, WholeNumber
 from boolweave.runtime.checks import seed_of

@@ -7,20 +7,20 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, make_constraint
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from boolweave.data.convert import is_sparse
 from boolweave.data.ones import keeps_zeros_implicit
-from boolweave.fit import memory
 from boolweave.fit.backends import backends_for
 from boolweave.fit.settings import PAPER_FLIP, PAPER_PRIOR, Settings
 from boolweave.model.channel import Channel
 from boolweave.model.model import differ_by_factor
-from boolweave.parameters import FactorizationParameters, Parameter, documented, parameters_of
+from boolweave.parameters import Parameter, documented, parameters_of
 from boolweave.runtime.checks import LARGEST, is_whole
+from boolweave.runtime.free_memory import in_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from boolweave.data.observed import ObservedEntries
     from boolweave.estimator.factorization import BooleanMatrixFactorization, FittedFactorization
@@ -53,13 +53,12 @@ OF_KINDS: dict[str, list[Any]] = {
 def constraints_of(parameter: Parameter) -> list[Any]:
     """The values of a parameter, in the form of scikit-learn's checks."""
     found: list[Any] = [StrOptions(set(parameter.words))] if parameter.words else []
-    kinds, text = [kind.__name__ for kind in parameter.kinds], parameter.range
-    low, high = (text or "[,]")[1:-1].split(",")
-    if text is not None and parameter.number is int:
-        found.append(AtLeast(int(low)))
-    elif text is not None:
-        closed = {"[]": "both", "[)": "left", "(]": "right", "()": "neither"}[text[0] + text[-1]]
-        found.append(Interval(Real, float(low), float(high), closed=closed))
+    kinds, interval = [kind.__name__ for kind in parameter.kinds], parameter.interval
+    if interval is not None and parameter.number is int:
+        found.append(AtLeast(int(interval.low)))
+    elif interval is not None:
+        closed = {"[]": "both", "[)": "left", "(]": "right", "()": "neither"}[interval.ends]
+        found.append(Interval(Real, interval.low, interval.high, closed=closed))
     elif "int" in kinds and "RandomState" not in kinds:  # whose check includes seeds
         found.append(Integral)
     return [*found, *(check for kind in kinds for check in OF_KINDS.get(kind, ()))]
@@ -73,61 +72,6 @@ def declared(estimator: type[Estimator]) -> type[Estimator]:
     if estimator.__doc__ is not None:  # python -OO has none
         estimator.__doc__ = documented(estimator.__doc__, estimator)
     return estimator
-
-
-def check_values(estimator: Any, name_of: Callable[[str], str]) -> None:
-    """Raise ValueError if a parameter, which `name_of` renames, does not have a valid value."""
-    for name, parameter in parameters_of(type(estimator)).items():
-        value = getattr(estimator, name)
-        checks = map(make_constraint, estimator._parameter_constraints[name])
-        if not any(check.is_satisfied_by(value) for check in checks):
-            raise ValueError(f"{name_of(name)}: expected {parameter.expected}, got {value!r}")
-
-
-DECLARED = parameters_of(FactorizationParameters)
-
-# What the default None of these parameters means, written out.
-MEANING_OF_NONE = {"noise": "learn", "row_prior": "learn", "column_prior": "learn"}
-
-
-def not_default(values: Mapping[str, Any]) -> list[str]:
-    """Names of the parameters whose value is not the default, which may also be written out."""
-
-    def is_default(name: str, value: Any) -> bool:
-        if np.ndim(value):
-            return False
-        meaning, default = MEANING_OF_NONE.get(name), getattr(FactorizationParameters, name)
-        return bool(value == default) or (meaning is not None and value in (None, meaning))
-
-    return [name for name, value in values.items() if not is_default(name, value)]
-
-
-def of_message_passing(values: Mapping[str, Any]) -> list[str]:
-    """Those of them that the search for the fewest errors does not use."""
-    return [name for name in not_default(values) if DECLARED[name].only == "posterior"]
-
-
-def check_objective(parameters: BooleanMatrixFactorization) -> None:
-    """Raise ValueError if parameters are given that the objective does not use."""
-    if parameters.objective == "posterior":
-        if parameters.false_one_weight != 1:
-            raise ValueError(
-                '`false_one_weight` weights errors, which `objective="posterior"` does not count; '
-                'set `objective="errors"`, or leave out `false_one_weight`'
-            )
-        if not parameters.bound:
-            raise ValueError(
-                '`bound=False` leaves out a lower bound, which `objective="posterior"` does not '
-                'have; set `objective="errors"`, or leave it out'
-            )
-        return
-    values = {name: getattr(parameters, name) for name in DECLARED}
-    given = [f"`{name}`" for name in of_message_passing(values)]
-    if given:
-        raise ValueError(
-            f'`objective="errors"` counts wrong entries and does not use {", ".join(given)}; leave '
-            f'{"it" if len(given) == 1 else "them"} out, or set `objective="posterior"`'
-        )
 
 
 def implicit_zeros(parameters: FittedFactorization, data: Any) -> bool:
@@ -166,32 +110,6 @@ def _why_no_implicit_zeros(parameters: FittedFactorization, data: Any) -> str:
     return ""
 
 
-# Parameters that the algorithm as it is printed does not use, with the values that they may have.
-NOT_IN_PAPER: dict[str, tuple[Any, ...]] = {
-    "product": ("or",), "n_init": ("auto", 1), "messages": ("auto",), "decimation": (None,),
-    "checkpoint": (None,), "max_memory": (None,), "zeros": ("auto", "exact"),
-}  # fmt: skip
-
-
-def check_method(parameters: BooleanMatrixFactorization) -> None:
-    """Raise ValueError if method="paper" is given with parameters that it does not use."""
-    if parameters.method != "paper":
-        return
-    values = {name: getattr(parameters, name) for name in (*NOT_IN_PAPER, *MEANING_OF_NONE)}
-    given = [name for name, allowed in NOT_IN_PAPER.items() if values[name] not in allowed]
-    given += [name for name in MEANING_OF_NONE if isinstance(values[name], str)]
-    if given:
-        raise ValueError(
-            f'`method="paper"` is the algorithm as it is printed, which does not use '
-            f'`{given[0]}={values[given[0]]!r}`; leave it out, or set `method="max-sum"` or "auto"'
-        )
-    if isinstance(parameters.n_components, str):
-        raise ValueError(
-            '`method="paper"` is the algorithm as it is printed, for a given number of factors; '
-            'set `n_components`, or `method="max-sum"` or "auto"'
-        )
-
-
 def check_sample_weight(parameters: BooleanMatrixFactorization, sample_weight: object) -> None:
     """Raise ValueError if `fit` gets weights that the objective does not use."""
     if parameters.objective != "errors" and sample_weight is not None:
@@ -209,12 +127,6 @@ def check_output(function: str, parameters: Mapping[str, Any]) -> None:
             f"`output={output!r}` is what `transform` of an estimator returns, and `{function}` "
             "has no `transform`; leave it out, or use `BooleanMatrixFactorization`"
         )
-
-
-def with_objective(parameters: Mapping[str, Any], default: str = "errors") -> dict[str, Any]:
-    """Add an objective: "posterior" if a parameter that only this objective has is not default."""
-    known = {name: parameters[name] for name in DECLARED if name in parameters}
-    return {"objective": "posterior" if of_message_passing(known) else default, **parameters}
 
 
 def settings_of(parameters: BooleanMatrixFactorization, seen: ObservedEntries) -> Settings:
@@ -274,4 +186,4 @@ def most_useful(settings: Settings, shape: tuple[int, int]) -> int:
 
 def bytes_allowed(max_memory: float | str | None) -> int | None:
     """The parameter `max_memory` in bytes."""
-    return None if max_memory is None else memory.in_bytes(max_memory)
+    return None if max_memory is None else in_bytes(max_memory)

@@ -188,11 +188,6 @@ def _cost(members: NDArray[np.float32], per_nat: np.float32) -> NDArray[np.float
 TABLED = 6
 
 
-def bytes_of_patterns(n_columns: int, n_factors: int) -> int:
-    """Number of bytes of the patterns and their sums."""
-    return n_columns * (24 * n_factors + 100)
-
-
 def xor_start(
     backend: AnyBackend,
     problem: Problem,

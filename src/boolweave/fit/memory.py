@@ -7,17 +7,21 @@ those of a few starts at a time.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from boolweave.data.observed import ObservedEntries
-from boolweave.engine.backend import MAX_BLOCKS, MIN_BLOCK, Footprint
-from boolweave.engine.floats import FloatBackend, PrintedBackend
-from boolweave.engine.integers import IntegerBackend
-from boolweave.engine.quantization import n_held
-from boolweave.fit.backends import ListedBackends, backends_for
-from boolweave.fit.first_factors import bytes_of_patterns
+from boolweave.engine.footprint import (
+    FLOATS,
+    INTEGERS,
+    MAX_BLOCKS,
+    MIN_BLOCK,
+    PRINTED_MESSAGE,
+    Footprint,
+    ListedEntries,
+    layout_of,
+    n_held,
+)
 from boolweave.model.products import Product
 from boolweave.runtime.free_memory import format_bytes, free_memory
 from boolweave.runtime.storage import Files, Memory, check_disk
@@ -58,8 +62,8 @@ class FitSize:
         Number of starts and of threads.
     finish : bool
         Whether the last iterations of max-sum may use floats.
-    backends : type of ListedBackends
-        The back ends of the observations; if zeros are implicit, `n_entries` are the ones.
+    layout : type of ListedEntries
+        Which entries have messages; if zeros are implicit, `n_entries` are the ones.
     """
 
     shape: tuple[int, int]
@@ -72,14 +76,13 @@ class FitSize:
     n_jobs: int = 1
     product: Product = "or"
     finish: bool = True
-    backends: type[ListedBackends] = ListedBackends
+    layout: type[ListedEntries] = ListedEntries
 
     @classmethod
     def of(cls, observations: ObservedEntries, n_components: int, **options: Any) -> FitSize:
         """The size of a fit of these observations."""
-        backends = backends_for(observations)
         entries = observations.shape, observations.n_listed
-        return cls(*entries, n_components, backends=backends, **options)
+        return cls(*entries, n_components, layout=layout_of(observations), **options)
 
     @property
     def n_bytes(self) -> int:
@@ -90,7 +93,7 @@ class FitSize:
         codes = held if held > self.n_entries else 0
         messages_at_most = held * self._per_entry
         if self.finish and integers and self.method == "max-sum":
-            floats = _bytes_of_last_floats(self.backends.n_last_floats(held), K)
+            floats = _bytes_of_last_floats(self.layout.n_last_floats(held), K)
             last = held * K * footprint.max_sum + floats
             messages_at_most = max(messages_at_most, last)
         # Number of bytes of one entry of X or Y that a finished start keeps, and a finalist.
@@ -110,14 +113,15 @@ class FitSize:
         if self.learns or self.method != "max-sum":
             block = max(2 * MIN_BLOCK, self.n_entries // MAX_BLOCKS)
             scratch += bytes_of_block_entry * min(self.n_entries, block)
-        patterns = bytes_of_patterns(columns, K) if self.product == "xor" else 0
+        # The patterns of rows from which XOR starts, and their sums.
+        patterns = columns * (24 * K + 100) if self.product == "xor" else 0
         total = messages_at_most + codes + variables + column_sums + scratch + patterns
-        of_start = int(self.backends.width * held * K) * footprint.max_sum + variables
-        return max(total, of_start) + self.backends.bytes_of_zeros(self.shape, self.n_entries, K)
+        of_start = int(self.layout.width * held * K) * footprint.max_sum + variables
+        return max(total, of_start) + self.layout.bytes_of_zeros(self.shape, self.n_entries, K)
 
     @property
     def _footprint(self) -> Footprint:
-        return (IntegerBackend if self.messages == "uint8" else FloatBackend).footprint
+        return INTEGERS if self.messages == "uint8" else FLOATS
 
     @property
     def _per_entry(self) -> int:
@@ -125,7 +129,7 @@ class FitSize:
         K, n_init, footprint = self.n_components, self.n_init, self._footprint
         first, then, start = footprint.max_sum, footprint.sum_product, footprint.start
         if self.method == "paper":
-            return footprint.entry + K * PrintedBackend.per_message
+            return footprint.entry + K * PRINTED_MESSAGE
         if self.method == "max-sum":
             return footprint.entry + K * max(start, first)
         if self.method == "sum-product":
@@ -177,7 +181,7 @@ def store_for(
     total = size.n_bytes + observations.n_bytes_in_files
     problem = (
         f"{size.shape[0]} rows × {size.shape[1]} columns with {size.n_entries} "
-        f"{size.backends.entries} and {n_components} factors need about "
+        f"{size.layout.entries} and {n_components} factors need about "
         f"{format_bytes(total)} of memory"
     )
     if max_memory is not None and total > max_memory:
@@ -207,39 +211,6 @@ def store_for(
         f"{problem}, but {format_bytes(free)} are "
         f"free; try {', '.join(remedies)}, or boolweave.distributed on several machines"
     )
-
-
-# ---------------------------------------------------------------- in words
-
-
-def in_bytes(size: int | float | str) -> int:
-    """Parse a number of bytes: a number, or a text such as "2GiB", "500 MB" or "1.5e9".
-
-    Examples
-    --------
-    >>> from boolweave.fit.memory import in_bytes
-    >>> in_bytes("2GiB"), in_bytes("500 MB")
-    (2147483648, 500000000)
-    """
-    found = _SIZE.fullmatch(str(size))
-    n_bytes = 0.0
-    if found is not None:
-        factor = _UNITS.get(found[2].lower())
-        n_bytes = 0.0 if factor is None else float(found[1]) * factor
-    if not 1 <= n_bytes < 2**62:
-        raise ValueError(
-            f'max_memory must be a number of bytes, or have a unit, such as "2GiB" or "500MB", '
-            f"got {size!r}"
-        )
-    return int(n_bytes)
-
-
-_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?(?:e\d+)?)\s*([a-zA-Z]*)\s*")
-_UNITS = {"": 1, "b": 1} | {
-    prefix + unit: base**power
-    for power, prefix in enumerate("kmgt", start=1)
-    for unit, base in (("", 1000), ("b", 1000), ("i", 1024), ("ib", 1024))
-}
 
 
 # Max-sum ends with floats instead of integers. One byte per message suffices at first, but if a

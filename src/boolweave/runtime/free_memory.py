@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,36 @@ def format_bytes(n_bytes: float) -> str:
             return f"{n_bytes:.3g} {unit}"
         n_bytes /= 1000
     return f"{n_bytes:.3g} TB"
+
+
+def in_bytes(size: int | float | str) -> int:
+    """Parse a number of bytes: a number, or a text such as "2GiB", "500 MB" or "1.5e9".
+
+    Examples
+    --------
+    >>> from boolweave.runtime.free_memory import in_bytes
+    >>> in_bytes("2GiB"), in_bytes("500 MB")
+    (2147483648, 500000000)
+    """
+    found = _SIZE.fullmatch(str(size))
+    n_bytes = 0.0
+    if found is not None:
+        factor = _UNITS.get(found[2].lower())
+        n_bytes = 0.0 if factor is None else float(found[1]) * factor
+    if not 1 <= n_bytes < 2**62:
+        raise ValueError(
+            f'max_memory must be a number of bytes, or have a unit, such as "2GiB" or "500MB", '
+            f"got {size!r}"
+        )
+    return int(n_bytes)
+
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?(?:e\d+)?)\s*([a-zA-Z]*)\s*")
+_UNITS = {"": 1, "b": 1} | {
+    prefix + unit: base**power
+    for power, prefix in enumerate("kmgt", start=1)
+    for unit, base in (("", 1000), ("b", 1000), ("i", 1024), ("ib", 1024))
+}
 
 
 def free_memory() -> int | None:

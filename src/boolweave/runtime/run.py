@@ -15,7 +15,6 @@ from threading import Event
 from typing import Any, TypeVar
 
 import numpy as np
-from numba.core.event import Listener, install_listener
 
 from boolweave.runtime.checkpoint import Recorder
 from boolweave.runtime.checks import check_seconds
@@ -169,7 +168,11 @@ class Run:
         self._shown, self._open = (verbose, total), ExitStack()
 
     def __enter__(self) -> Run:
-        self._open.enter_context(install_listener("numba:compile", self._compiling))
+        from numba.core import event
+
+        event.Listener.register(_Compiling)
+        listening = event.install_listener("numba:compile", self._compiling)  # type: ignore[arg-type]
+        self._open.enter_context(listening)
         verbose, total = self._shown
         if verbose and sys.stderr.isatty():
             self.progress = display = Display(total, self.max_time)
@@ -257,11 +260,15 @@ def drive(step: Callable[[State], bool], state: State, run: Run) -> bool:
     return not run.stop[0]
 
 
-class _Compiling(Listener):  # type: ignore[misc]
-    """The time in which at least one thread compiles kernels."""
+class _Compiling:
+    """The time in which at least one thread compiles kernels: a listener to numba's events."""
 
     def __init__(self) -> None:
         self._n_open, self._since, self._done = 0, 0.0, 0.0
+
+    def notify(self, event: Any) -> None:
+        """Take note of the beginning or the end of a compilation."""
+        (self.on_start if event.is_start else self.on_end)(event)
 
     def on_start(self, event: object) -> None:
         if self._n_open == 0:

@@ -126,8 +126,8 @@ def compare(
     """
     import polars as pl
 
-    from boolweave.baselines import compare as compare_all
     from boolweave.baselines.comparison import METHODS, N_FOLDS
+    from boolweave.baselines.comparison import compare as compare_all
 
     kind = check_output(writing)
     if plot is not None:

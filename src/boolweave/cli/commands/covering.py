@@ -97,12 +97,12 @@ def cover(
         output_format(path, None, TABLE_FORMATS, option)
     if report is not None:
         check_report(report, "--report")
+    matrix = _read(source, reading, writing.quiet)
     # Imported here, because this takes a second or two.
     from boolweave.covering.matrix import Requirements
     from boolweave.functions import cover as find_cover
     from boolweave.io import read_columns
 
-    matrix = _read(source, reading, writing.quiet)
     existing_roles = _roles_of_file(existing)
     if existing_roles is not None:  # wrong columns are an error before the search, not after it
         Requirements.of(matrix, fixed=existing_roles)
@@ -170,8 +170,6 @@ def _conflicts(path: Path) -> list[list[str]]:
 
 def _read(source: str, how: ReadingOptions, quiet: bool) -> Matrix:
     """Read the table; in files that list entries, the entries that are not listed are zeros."""
-    from boolweave.covering.matrix import Matrix
-
     are_zeros = how.absent != "missing"
     if how.absent is not None:
         how = replace(how, absent="missing")
@@ -181,6 +179,8 @@ def _read(source: str, how: ReadingOptions, quiet: bool) -> Matrix:
     guess = contents.guess.replace("absent entries are missing", "absent entries are zero")
     print_contents(contents, guess if are_zeros else contents.guess, quiet)
     seen = contents.observations.to_local()
+    from boolweave.covering.matrix import Matrix
+
     return Matrix.of_observations(seen, "zero" if are_zeros else "missing")
 
 

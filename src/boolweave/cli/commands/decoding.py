@@ -87,12 +87,12 @@ def pools(
     import numpy as np
     import polars as pl
 
-    from boolweave.decoding.group_testing import Rates, search_design
-
     kind = check_output(writing)
     if not 0 < prevalence < 1:
         raise ValueError(f"--prevalence: expected a number between 0 and 1, got {prevalence:g}")
     names = _item_names(items)
+    from boolweave.decoding.group_testing import Rates, search_design
+
     rates = Rates(prevalence, sensitivity, specificity)
     design, found = search_design(len(names), rates, right, n_pools, per_item, seed)
     m, n = design.nonzero()  # by pools
@@ -193,10 +193,7 @@ def group_test(
     """
     import numpy as np
     import polars as pl
-    import scipy.sparse
 
-    from boolweave.decoding import group_testing
-    from boolweave.decoding.pools import PoolError
     from boolweave.io.write import column_names, row_names
 
     share = number_or_word("prevalence", prevalence, (float,), ("learn",))
@@ -204,11 +201,16 @@ def group_test(
     pools = read_input(design, reading, writing.quiet).observations.to_local()
     if not pools.is_complete:
         raise ValueError(f"{design}: expected 0 or 1 in every entry, but some entries are missing")
+    seen = _read_outcomes(outcomes, reading, writing.quiet)
+    results = _in_order(seen, pools, outcomes, design)
+    import scipy.sparse
+
+    from boolweave.decoding import group_testing
+    from boolweave.decoding.pools import PoolError
+
     inside = pools.values == 1
     at = (pools.rows_of_entries()[inside], pools.indices[inside])
     matrix = scipy.sparse.csr_array((np.ones(len(at[0]), np.uint8), at), shape=pools.shape)
-    seen = _read_outcomes(outcomes, reading, writing.quiet)
-    results = _in_order(seen, pools, outcomes, design)
     try:
         found = group_testing(matrix, results, share, sensitivity, specificity)
     except PoolError as error:
@@ -351,11 +353,12 @@ def decode(
     import numpy as np
     import polars as pl
 
-    from boolweave.decoding import ParityCheckCode
     from boolweave.io.write import write_table
 
     kind = check_output(writing)
     with local_file(code) as path:
+        from boolweave.decoding import ParityCheckCode
+
         parity = ParityCheckCode.from_alist(path)
     with local_file(llr) as path:
         received = _numbers(path, bits=flip is not None)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 import numpy as np
 
 from boolweave.cli.output import print_message
-from boolweave.estimator import BooleanMatrixFactorization
 from boolweave.io.origin import encoded_frames, entries_in_block
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from boolweave.cli.common import Model
     from boolweave.cli.options import Keeping, Writing
     from boolweave.data.observations import Observations
+    from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.io import Reading
 
     Bits = NDArray[np.uint8]
@@ -95,8 +95,7 @@ def check_size(seen: Observations, kind: str, what: str, max_memory: str | None)
 
     Text is written block by block, other formats as a whole.
     """
-    from boolweave.fit.memory import in_bytes
-    from boolweave.runtime.free_memory import check_answer
+    from boolweave.runtime.free_memory import check_answer, in_bytes
 
     if max_memory is None or kind in ("csv", "tsv"):
         return
@@ -125,9 +124,16 @@ def announce(seen: Observations, what: str, quiet: bool) -> None:
         print_message(f"writing {n_entries:,} entries; {remedy}", quiet)
 
 
+def _has_factors(fitted: Model) -> TypeGuard[BooleanMatrixFactorization]:
+    """Whether a model is a factorization; the estimators are loaded only when there is a model."""
+    from boolweave.estimator import BooleanMatrixFactorization
+
+    return isinstance(fitted, BooleanMatrixFactorization)
+
+
 def _decoded(fitted: Model) -> Iterator[tuple[slice, Bits]]:
     """Yield the values of all entries, some rows at a time."""
-    if isinstance(fitted, BooleanMatrixFactorization):
+    if _has_factors(fitted):
         yield from fitted.result_.predict_rows()
     else:
         yield from ((piece, value) for piece, value, _ in _both(fitted))
@@ -135,7 +141,7 @@ def _decoded(fitted: Model) -> Iterator[tuple[slice, Bits]]:
 
 def _chances(fitted: Model) -> Iterator[tuple[slice, Chances]]:
     """Yield P(o = 1) of all entries, some rows at a time."""
-    if isinstance(fitted, BooleanMatrixFactorization):
+    if _has_factors(fitted):
         yield from fitted.result_.predict_proba_rows()
     else:
         yield from fitted.ensemble_.row_pieces(np.arange(fitted.observations_.n_rows))
@@ -143,7 +149,7 @@ def _chances(fitted: Model) -> Iterator[tuple[slice, Chances]]:
 
 def _both(fitted: Model) -> Iterator[tuple[slice, Bits, Chances]]:
     """Yield values and probabilities together."""
-    if isinstance(fitted, BooleanMatrixFactorization):
+    if _has_factors(fitted):
         for (piece, value), (_, chance) in zip(_decoded(fitted), _chances(fitted), strict=True):
             yield piece, value, chance
     else:

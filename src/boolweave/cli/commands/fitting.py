@@ -54,6 +54,7 @@ from boolweave.cli.results import (
     nouns_of,
     number_of,
 )
+from boolweave.parameters import only_in_factorization
 from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
@@ -102,7 +103,6 @@ def factorize(
     Example: boolweave factorize votes.csv -k 3 --model votes.npz --report votes.html
     """
     from boolweave.io.write import write_table
-    from boolweave.recommend import members
 
     kind = check_output(writing)
     check_kept(keeping, writing.output)
@@ -116,6 +116,8 @@ def factorize(
     fit = partial(fit_factors, how=fitting, quiet=writing.quiet, where=where, objective="errors")
 
     def write(facts: FactorFacts) -> None:
+        from boolweave.recommend import members
+
         model = facts.model
         if in_words(writing):
             for line in factor_sentences(facts, called):
@@ -241,8 +243,6 @@ def complete(
 
 def _fits_factors(fitting: Fitting, completing: Completing, where: Cluster) -> bool:
     """Whether `complete` fits factors, because an option that only they have is given."""
-    from boolweave.functions import only_in_factorization
-
     of_factors = only_in_factorization(fitting)
     if of_factors and completing:
         names = [option_of(name, fitting.get(name)) for name in (of_factors[0], min(completing))]
@@ -274,7 +274,7 @@ def info(
 
     Example: boolweave info votes.csv
     """
-    from boolweave.fit.backends import N_STARTS
+    from boolweave.engine.footprint import N_STARTS
     from boolweave.fit.memory import FitSize
     from boolweave.runtime.free_memory import format_bytes
 
@@ -371,8 +371,6 @@ def rank(
 
     Example: boolweave rank votes.csv --plot curve.png
     """
-    from boolweave import select_rank
-
     kind = check_output(writing)
     if plot is not None:
         check_picture(plot, "--plot")
@@ -386,6 +384,8 @@ def rank(
         )
     zeros = "exact" if criterion == "heldout" else zeros_of(chosen)
     contents = read_input(source, reading, writing.quiet, zeros=zeros)
+    from boolweave import select_rank
+
     chosen.pop("n_components", None)
     ranks = None if max_rank is None else range(1, max_rank + 1)
     with warnings_as_lines(writing.quiet):

@@ -12,6 +12,7 @@ from boolweave.cli.common import (
     load_model,
     local_file,
     read_input,
+    read_model,
     read_new_rows,
 )
 from boolweave.cli.options import (
@@ -72,19 +73,19 @@ def predict(
     """
     import polars as pl
 
-    from boolweave.functions import predicted_at
-    from boolweave.io.write import encodable
-
     kind = check_output(writing)
     if (row is None) != (column is None) or (row is None) == (pairs is None):
         raise ValueError(
             "expected either a table of PAIRS or both --row and --column; give one of the two"
         )
-    fitted = load_model(model)
+    stored = read_model(model)
+    from boolweave.facts import predicted_at
+    from boolweave.io.write import encodable
+
     rows, columns = ([row or ""], [column or ""]) if pairs is None else _read_pairs(pairs)
-    m = find_positions(fitted.observations_, rows, "row", pairs)
-    n = find_positions(fitted.observations_, columns, "column", pairs)
-    value, chance = predicted_at(fitted, m, n)
+    m = find_positions(stored.observations, rows, "row", pairs)
+    n = find_positions(stored.observations, columns, "column", pairs)
+    value, chance = predicted_at(stored.answers, m, n)
     answer = pl.DataFrame(
         {
             "row": pl.Series(encodable(rows), dtype=pl.String),
@@ -136,12 +137,13 @@ def transform(
     """
     import numpy as np
 
-    from boolweave.data.observations import Observations
-    from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.io.write import row_names, write_matrix
 
     kind = check_output(writing)
     fitted = load_model(model)
+    from boolweave.data.observations import Observations
+    from boolweave.estimator import BooleanMatrixFactorization
+
     has_factors = isinstance(fitted, BooleanMatrixFactorization)
     if probabilities is not None:
         if not has_factors:
@@ -208,14 +210,13 @@ def recommend(
     """
     import numpy as np
 
+    kind = check_output(writing)
+    called = nouns_of(nouns)
+    explainer = _explainer(model, new, reading, writing.quiet, verb, called)
     from boolweave.data.frames import Frame
     from boolweave.data.labels import name_of
     from boolweave.recommend import percent, recommend_at, some_names
 
-    kind = check_output(writing)
-    called = nouns_of(nouns)
-    fitted = load_model(model)
-    explainer = _explainer(fitted, new, reading, writing.quiet, verb, called)
     seen = explainer.observations
     wanted = find_positions(seen, rows, "row", new) if rows else np.arange(seen.n_rows)
     unobserved = recommend_at(explainer, wanted, n)
@@ -242,12 +243,22 @@ def recommend(
 
 
 def _explainer(
-    fitted: Model, new: str | None, reading: ReadingOptions, quiet: bool, verb: str, nouns: Nouns
+    model: Path, new: str | None, reading: ReadingOptions, quiet: bool, verb: str, nouns: Nouns
 ) -> Any:
     """Return an explainer of the rows of the model, or of the rows of a file."""
-    rows: Any = "" if new is None else read_new_rows(fitted, new, reading, quiet)
     words = {"verb": verb, "rows": nouns.rows, "columns": nouns.columns}
-    return fitted._explainer(rows, words)[0]
+    if new is not None:
+        fitted = load_model(model)
+        return fitted._explainer(read_new_rows(fitted, new, reading, quiet), words)[0]
+    stored = read_model(model)
+    from boolweave.engine.result import Result
+    from boolweave.recommend import FactorExplainer, Words
+
+    if isinstance(stored.answers, Result):
+        return FactorExplainer(stored.answers, Words(**words))
+    from boolweave.completion.answers.explaining import Explainer
+
+    return Explainer(stored.answers, stored.observations.to_local(), words=Words(**words))
 
 
 def _named(table: pl.DataFrame, seen: ObservedEntries) -> pl.DataFrame:
@@ -298,11 +309,10 @@ def explain(
     """
     import dataclasses
 
+    called = nouns_of(nouns)
+    explainer = _explainer(model, new, reading, quiet or json, verb, called)
     from boolweave.recommend import Explanation, percent
 
-    called = nouns_of(nouns)
-    fitted = load_model(model)
-    explainer = _explainer(fitted, new, reading, quiet or json, verb, called)
     (m,) = find_positions(explainer.observations, [row], "row", new)
     (n,) = find_positions(explainer.observations, [column], "column")
     found = explainer.at(int(m), int(n))

@@ -13,9 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boolweave import saving
-from boolweave.completion.chain import cut_of
-from boolweave.completion.ensemble import Ensemble, LayerFactors, Member, Structure
-from boolweave.completion.fitting import Fitted
+from boolweave.completion.ensemble import Ensemble, Fitted, LayerFactors, Member, Structure
 from boolweave.completion.table import (
     MOST_LEVELS,
     FeatureColumn,
@@ -72,6 +70,11 @@ class StoredCompletion:
     table: dict[str, str | None] | None
     feature_names: NDArray[np.str_] | None
 
+    @property
+    def answers(self) -> Ensemble:
+        """What predicts."""
+        return self.ensemble
+
 
 def save(path: str | Path, model: Any) -> None:
     """Write a fitted completion; if that fails, an old file stays as it was.
@@ -114,10 +117,10 @@ def save(path: str | Path, model: Any) -> None:
     saving.write_file(path, FORMAT, VERSION, stored)
 
 
-def load(path: str | Path, make: type) -> Any:
-    """Read what `save` wrote into a new estimator of class `make`.
+def read(path: str | Path) -> StoredCompletion:
+    """Read the contents of a file, which predict and explain without the estimator.
 
-    The whole file is checked before it is used; `FileError` says what is wrong.
+    All that they use is checked before; `FileError` says what is wrong.
     """
     with saving.reading(path, FORMAT, VERSION) as (node, arrays):
         fields = saving.fields_of(node, StoredCompletion)
@@ -135,6 +138,13 @@ def load(path: str | Path, make: type) -> Any:
         saving.check_provenance(stored.provenance)
         _check_selection(stored.selection)
         _check_numbers(stored)
+        return stored
+
+
+def load(path: str | Path, make: type) -> Any:
+    """Read what `save` wrote into a new estimator of class `make`."""
+    stored = read(path)
+    with saving.naming_damage(path):
         model = saving.made(make, stored)
         fitted = Fitted(stored.ensemble, stored.selection, stored.interrupted)
         model._keep(_table(stored), fitted, stored.row_encoding)
@@ -148,6 +158,8 @@ def is_completion(path: str | Path) -> bool:
 
 def _table(stored: StoredCompletion) -> Table:
     """The table of the fit, whose levels must agree with its entries."""
+    from boolweave.completion.chain import cut_of  # not loaded for predictions
+
     seen, cut = stored.observations, stored.ensemble.cut
     expect((stored.levels is None) == (stored.n_levels == 2), "'levels' must be there if some are")
     table = Table.of(

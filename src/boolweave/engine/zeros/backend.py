@@ -33,6 +33,7 @@ from boolweave.engine.backend import (
     no_array,
 )
 from boolweave.engine.floats import FloatBackend
+from boolweave.engine.footprint import WIDTH, most_listed
 from boolweave.engine.integers import IntegerBackend, Part, Score, quantise
 from boolweave.engine.zeros.collective import (
     FINE,
@@ -44,7 +45,7 @@ from boolweave.engine.zeros.collective import (
     quantised,
     renew_sums,
 )
-from boolweave.engine.zeros.listed import Listed, ListedSums, most_listed
+from boolweave.engine.zeros.listed import Listed, ListedSums
 from boolweave.engine.zeros.tiles import Tiles
 from boolweave.model.model import Model, differ_by_factor
 from boolweave.runtime.storage import Memory
@@ -171,13 +172,6 @@ class SparseBackend:
         self._scratch: Array | None = None  # of `renew_sums`
         # the last score: problem, messages, iteration; and the number of covered zeros
         self._scored: tuple[ref[Problem], ref[Messages], int, int] | None = None
-
-    @staticmethod
-    def n_bytes(shape: tuple[int, int], n_ones: int, n_factors: int) -> int:
-        """Number of bytes in addition to those of the back end of ones."""
-        rows, columns = shape
-        of_variables = (29 * (rows + columns) + 4 * columns) * n_factors
-        return of_variables + 8 * n_ones + 24 * n_factors * min(n_ones, most_listed(n_factors))
 
     def reduce(self, array: Array) -> Array:
         """The sum of an array over all parts of the matrix."""
@@ -579,8 +573,7 @@ def _of(cells: Cells, m: int) -> Integers:
     return cells.columns[cells.indptr[m] : cells.indptr[m + 1]]
 
 
-# Number of factors at the beginning for each one that is wanted, number of iterations, and damping.
-WIDTH = 1.5
+# Number of iterations of a start with more factors than are wanted, and damping.
 ITERATIONS = 20
 DAMPING = 0.4
 

@@ -24,16 +24,6 @@ from boolweave.runtime.types import Array, Floats, Integers
 CELLS = 4096
 
 
-def most_listed(n_factors: int) -> int:
-    """Maximum number of listed zeros."""
-    # Maximum number of listed zeros, and of their messages to one side. With more covered zeros,
-    # the factors are far from a good answer, and a fraction of these zeros, evenly spread, is
-    # enough.
-    most_zeros = 1 << 20
-    most_messages = 1 << 24
-    return min(most_zeros, most_messages // n_factors)
-
-
 @dataclass(frozen=True, eq=False)
 class ListedSums:
     """Sums to which the messages of listed zeros are added."""
