@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 
 from boolweave import BooleanMatrixFactorization, Observations
-from boolweave.datasets.planted import make_boolean
+from boolweave.datasets import make_boolean
 from boolweave.fit import memory
 from boolweave.runtime.checkpoint import Checkpoint, Recorder
 from boolweave.runtime.run import Progress

@@ -39,8 +39,7 @@ import numpy as np
 from sklearn.base import clone
 
 from boolweave import BooleanMatrixFactorization
-from boolweave.datasets import make_boolean
-from boolweave.datasets.planted import Planted
+from boolweave.datasets import Planted, make_boolean
 from boolweave.metrics import information_bound
 from processes import record
 

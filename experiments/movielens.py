@@ -84,7 +84,7 @@ def candidates(method: str, seed: int) -> list:
 def one(task: dict) -> dict:
     """Compute the accuracy of the best candidate on hidden ratings, and the seconds of all."""
     from boolweave.data.observations import Observations
-    from boolweave.datasets.shipped import read_movielens
+    from boolweave.datasets import read_movielens
 
     read = read_movielens(task["data"])
     ratings = read.ratings

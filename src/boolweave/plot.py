@@ -38,6 +38,14 @@ MOST_CELLS = 50_000_000
 BAR = 40
 
 
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of this size in inches; raise ImportError without matplotlib."""
+    need("matplotlib", "a picture")
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained", dpi=150)
+
+
 def plot_tiles(
     panels: Mapping[str, ArrayLike],
     X: ArrayLike,
@@ -82,9 +90,8 @@ def plot_tiles(
     >>> figure = plot_tiles({"identity": X @ Y}, X, Y)
     >>> figure.savefig("identity.png")
     """
-    need("matplotlib", "a picture")
+    figure = new_figure(4.0 * len(panels) + 0.8, 7.6)
     from matplotlib.colors import ListedColormap, to_rgb
-    from matplotlib.figure import Figure
 
     left, right = np.asarray(X, dtype=np.uint8), np.asarray(Y, dtype=np.uint8)
     matrices = [np.asarray(panel, dtype=np.float32) for panel in panels.values()]
@@ -102,7 +109,6 @@ def plot_tiles(
         top = np.concatenate([np.array([own]), top])
     side = _strips(left[rows], colours)
 
-    figure = Figure(figsize=(4.0 * len(panels) + 0.8, 7.6), layout="constrained", dpi=150)
     figure.get_layout_engine().set(w_pad=0.06, h_pad=0.04)  # type: ignore[call-arg, union-attr]
     # Membership strips thinner than this many inches cannot be read; thicker ones waste space.
     strip_inches = 0.11
@@ -224,15 +230,13 @@ def plot_members(sides: Mapping[str, tuple[NDArray[np.float64], Sequence[str]]])
     >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
     ['Ann', 'Bo']
     """
-    need("matplotlib", "a picture")
-    from matplotlib.colors import LinearSegmentedColormap
-    from matplotlib.figure import Figure
-
     longest = max(len(names) for _, names in sides.values())
     # Maximum number of names next to a picture; more could not be read.
     names_drawn = 120
     height = float(np.clip(0.15 * min(longest, names_drawn), 2.5, 18.0)) + 0.9
-    figure = Figure(figsize=(4.4 * len(sides), height), layout="constrained", dpi=150)
+    figure = new_figure(4.4 * len(sides), height)
+    from matplotlib.colors import LinearSegmentedColormap
+
     palette = LinearSegmentedColormap.from_list("membership", [ZERO, ONE])
     picture = None
     all_axes = figure.subplots(1, len(sides), squeeze=False)[0]
@@ -262,11 +266,9 @@ def plot_run(values: NDArray[np.float64], y_label: str, x_label: str) -> Figure:
     >>> plot_run(np.array([3.0, 2.0]), "error", "round").axes[0].get_xlabel()
     'round'
     """
-    need("matplotlib", "a picture")
-    from matplotlib.figure import Figure
+    figure = new_figure(6, 3.6)
     from matplotlib.ticker import MaxNLocator
 
-    figure = Figure(figsize=(6, 3.6), layout="constrained", dpi=150)
     axes = figure.subplots()
     axes.plot(
         np.arange(1, len(values) + 1), values, color=ONE, marker="." if len(values) < 50 else ""
@@ -290,10 +292,7 @@ def plot_bars(
     >>> figure.axes[0].get_xlabel()
     'log-loss'
     """
-    need("matplotlib", "a picture")
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 0.3 * len(names) + 1.2), layout="constrained", dpi=150)
+    figure = new_figure(7, 0.3 * len(names) + 1.2)
     axes = figure.subplots()
     colours = [ONE if value == values.min() else ZERO for value in values]
     at = np.arange(len(names))

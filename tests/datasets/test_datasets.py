@@ -19,7 +19,6 @@ from boolweave.datasets import (
     load_votes84,
     load_zoo,
     make_boolean,
-    shipped,
 )
 from boolweave.model.products import boolean_product
 
@@ -333,7 +332,7 @@ def server(tmp_path, monkeypatch):
     """A folder that stands in for the server."""
     folder = tmp_path / "server"
     folder.mkdir()
-    monkeypatch.setattr(shipped, "MOVIELENS_URL", folder.as_uri())
+    monkeypatch.setattr(datasets, "MOVIELENS_URL", folder.as_uri())
     return folder
 
 

@@ -27,7 +27,6 @@ from boolweave.data.observations import Observations, Split
 from boolweave.data.splits import entry_positions
 from boolweave.parameters import CompletionParameters, FactorizationParameters, parameters_of
 from boolweave.runtime.checks import check_count
-from boolweave.runtime.extras import need
 from boolweave.runtime.run import LOOK_AFTER
 from boolweave.runtime.words import shortened
 
@@ -255,11 +254,10 @@ class Comparison:
 
     def plot(self, title: str = "") -> Figure:
         """Draw accuracy, log-loss and time of every method, best first (needs matplotlib)."""
-        need("matplotlib", "a picture")
-        from matplotlib.figure import Figure
+        from boolweave.plot import new_figure
 
         names = sorted(self.folds, key=lambda name: self.mean(name, "log_loss"), reverse=True)
-        figure = Figure(figsize=(11, 0.8 + 0.34 * len(names)), layout="constrained", dpi=150)
+        figure = new_figure(11, 0.8 + 0.34 * len(names))
         axes = figure.subplots(1, 4, sharey=True)
         shown = {"log_loss": "log-loss", "accuracy": "accuracy", "auc": "AUC", "seconds": "seconds"}
         for axis, (measure, label) in zip(axes, shown.items(), strict=True):

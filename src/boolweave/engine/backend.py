@@ -19,7 +19,7 @@ from boolweave.engine.footprint import MAX_BLOCK, MAX_BLOCKS, MIN_BLOCK
 from boolweave.engine.kernels.variables import COARSE, FINE
 from boolweave.model.model import Model
 from boolweave.model.odds import HARD_BELIEF
-from boolweave.runtime.threads import balanced_runs
+from boolweave.runtime.threads import balanced_runs, cut
 from boolweave.runtime.types import Array, Floats
 
 # A field is stored in bytes: 32 steps for a standard deviation, clipped at four of them.
@@ -92,13 +92,11 @@ class InitialBeliefs:
 def _gaussian(shape: tuple[int, int], random: np.random.Generator) -> NDArray[np.int8]:
     """Standard normal numbers in steps; they do not depend on the size of the pieces."""
     values = np.empty(shape[0] * shape[1], dtype=np.int8)
-    # Number of random numbers that are drawn at once.
-    drawn_at_once = 1 << 20
-    for first in range(0, len(values), drawn_at_once):
-        drawn = random.standard_normal(min(drawn_at_once, len(values) - first), dtype=np.float32)
+    for some in cut(len(values), 1, 1 << 20):  # as many as are drawn at once
+        drawn = random.standard_normal(some.stop - some.start, dtype=np.float32)
         drawn *= STEPS
         np.clip(drawn, -LARGEST, LARGEST, out=drawn)
-        values[first : first + drawn_at_once] = np.rint(drawn)
+        values[some] = np.rint(drawn)
     return values.reshape(shape)
 
 

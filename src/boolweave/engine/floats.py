@@ -7,7 +7,6 @@ Algorithm 1 of the paper as it is printed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 from weakref import ref
@@ -290,11 +289,9 @@ class FloatBackend:
             columns += column_sum
             residual = max(residual, float(change))
             ones += block_ones
-        state.n_changed = (
-            int(np.count_nonzero((rows > 0) != (before.rows > 0))),
-            int(np.count_nonzero((columns > 0) != (before.columns > 0))),
-        )
-        messages.last = ref(problem), Beliefs(rows, columns)
+        after = Beliefs(rows, columns)
+        state.n_changed = _n_changed(before, after)
+        messages.last = ref(problem), after
         state.field = left
         state.n_iter += 1
         state.residual = residual
@@ -305,6 +302,12 @@ def messages_of(state: State) -> FloatMessages:
     """The messages of a state of this back end."""
     assert isinstance(state.messages, FloatMessages)
     return state.messages
+
+
+def _n_changed(before: Beliefs, after: Beliefs) -> tuple[int, int]:
+    """The number of decoded bits of X and of Y in which beliefs differ."""
+    rows = np.count_nonzero((after.rows > 0) != (before.rows > 0))
+    return int(rows), int(np.count_nonzero((after.columns > 0) != (before.columns > 0)))
 
 
 def _shapes(problem: FloatProblem) -> list[tuple[int, int, int]]:
@@ -323,16 +326,6 @@ def pack(problem: FloatProblem, messages: Floats) -> list[Floats]:
         packed.append(np.ascontiguousarray(flat.reshape(n_chunks, size, K).transpose(0, 2, 1)))
         first += block.n_entries
     return packed
-
-
-def unpack(problem: FloatProblem, packed: Iterable[Floats]) -> Floats:
-    """Undo `pack`: (|Ω|, K)."""
-    K = problem.n_components
-    parts = [
-        array.transpose(0, 2, 1).reshape(-1, K)[: block.n_entries]
-        for block, array in zip(problem.blocks, packed, strict=True)
-    ]
-    return np.concatenate([np.zeros((0, K), problem.row_prior.dtype), *parts])
 
 
 def _first_sums(problem: FloatProblem, field: InitialBeliefs | None) -> tuple[Floats, Floats]:
@@ -412,11 +405,7 @@ class PrintedBackend(FloatBackend):
         state.messages = new
         state.n_iter += 1
         state.residual = float(np.abs(new.to_row - old.to_row).max(initial=0.0))
-        after = self.beliefs(problem, state)
-        state.n_changed = (
-            int(np.count_nonzero((after.rows > 0) != (before.rows > 0))),
-            int(np.count_nonzero((after.columns > 0) != (before.columns > 0))),
-        )
+        state.n_changed = _n_changed(before, self.beliefs(problem, state))
 
 
 def _six(state: State) -> SixArrays:

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -346,10 +346,6 @@ class Directory:
         """Remove what a run left half-written when it was killed."""
         atomic.remove_abandoned(Path(self._path), _ABANDONED)
 
-    def open(self, number: int) -> BinaryIO:
-        """Open a checkpoint for reading."""
-        return open(self.name(number), "rb")
-
     def write(self, number: int, arrays: Mapping[str, Array]) -> None:
         """Write a checkpoint, whole or not at all."""
         os.makedirs(self._path, exist_ok=True)  # somebody may have removed it
@@ -369,11 +365,11 @@ def _read(files: Directory, number: int) -> tuple[dict[str, Any], dict[str, Lazy
     """
 
     def again(name: str) -> Array:
-        with files.open(number) as file, Archive(file) as stored:
+        with Archive(files.name(number)) as stored:
             return stored[name]
 
     arrays = {}
-    with files.open(number) as file, Archive(file) as stored:
+    with Archive(files.name(number)) as stored:
         for name in stored.names:
             array = stored[name]
             small = array.nbytes < LARGE

@@ -18,6 +18,7 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
+from boolweave.data.entries import select_rows
 from boolweave.data.ones import Cells, SparseObservations
 from boolweave.engine.backend import (
     AnyBackend,
@@ -562,10 +563,8 @@ class _Patterns:
         rows = np.flatnonzero(counts >= least * len(shared))
         member = np.zeros(self.n_columns, dtype=bool)
         member[shared] = True
-        starts, lengths = self.ones.indptr[rows], np.diff(self.ones.indptr)[rows]
-        ends = np.cumsum(lengths)
-        at = np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1])
-        return rows, shared, at[member[self.ones.columns[at]]]
+        ones = select_rows(self.ones.indptr, rows)[1]
+        return rows, shared, ones[member[self.ones.columns[ones]]]
 
 
 def _of(cells: Cells, m: int) -> Integers:

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from boolweave.data.entries import find_sorted
 from boolweave.data.ones import Cells
 from boolweave.engine.backend import Beliefs, Semiring
 from boolweave.engine.floats import CHUNK, odds_of
@@ -17,7 +18,7 @@ from boolweave.engine.kernels import max_sum, sum_product
 from boolweave.engine.kernels.groups import arrays_apart
 from boolweave.engine.kernels.vectors import LANES
 from boolweave.engine.kernels.zeros import listed as kernels
-from boolweave.runtime.threads import balanced_runs, n_threads, run_all
+from boolweave.runtime.threads import balanced_runs, cut, n_threads, run_all
 from boolweave.runtime.types import Array, Floats, Integers
 
 # Number of cells that a thread processes at a time.
@@ -185,8 +186,7 @@ class Listed:
             kernels.add_lanes_to_columns(column_of, to_column, sign, k.start, k.stop, sums.columns)
 
         K = sums.rows.shape[1]
-        vectors = [slice(k, min(K, k + LANES)) for k in range(0, K, LANES)]
-        list(run_all(sums.pool, some_factors, vectors))
+        list(run_all(sums.pool, some_factors, cut(K, 1, LANES)))
 
     def _entries(self, strength: float) -> max_sum.Entries:
         evidence = np.full(len(self.columns), -strength, dtype=np.float32)
@@ -252,9 +252,8 @@ class Listed:
         K, n_columns = beliefs.columns.shape
         rows, n = cells.rows(), len(cells)
         old, new = self.cells.numbers(n_columns), cells.numbers(n_columns)
-        at = np.minimum(np.searchsorted(old, new), max(0, len(old) - 1))
-        stays = old[at] == new if len(old) else np.zeros(n, dtype=bool)
-        before, y = np.where(stays, at, -1), beliefs.columns.T
+        place, stays = find_sorted(old, new)
+        before, y = np.where(stays, place, -1), beliefs.columns.T
         spares = (None, None) if spare is None else (spare.to_row, spare.to_column)
         sides_of_new = (_empty(_shape(n, K, self.semiring), array) for array in spares)
         out = Listed(cells.indptr, cells.columns, *sides_of_new)
@@ -262,10 +261,10 @@ class Listed:
         if self.semiring == "max-sum":
             y = np.ascontiguousarray(y)
 
-            def some(first: int) -> None:
+            def some_cells(some: slice) -> None:
                 kernels.start_max_sum(
-                    first,
-                    min(n, first + CELLS),
+                    some.start,
+                    some.stop,
                     rows,
                     cells.columns,
                     before,
@@ -276,7 +275,7 @@ class Listed:
                     arrays_apart([(2 * LANES, np.float32)])[0],
                 )
 
-            list(run_all(pool, some, range(0, n, CELLS)))
+            list(run_all(pool, some_cells, cut(n, 1, CELLS)))
             return out
 
         def one_chunk(chunk: int) -> None:

@@ -21,6 +21,7 @@ from boolweave.runtime.threads import pieces, run_all
 from boolweave.runtime.types import Floats, Integers
 
 Answer = TypeVar("Answer")
+Part = TypeVar("Part")
 Words = NDArray[np.uint64]
 
 # Terms with a smaller probability are ignored: even some dozens of them would not make a cell 1.
@@ -198,39 +199,42 @@ def _n_terms(rows: Cells, x: Floats, columns: Cells, y: Floats) -> int:
 
 def _above_zero(beliefs: Floats, pool: ThreadPoolExecutor | None = None) -> Cells:
     """Where beliefs (n, m) are above 0."""
-    runs = pieces(len(beliefs), pool)
-    indptr = np.zeros(len(beliefs) + 1, dtype=np.int64)
 
-    def count(some: slice) -> None:
+    def count(some: slice, indptr: Integers) -> None:
         kernels.count_above_zero(beliefs[some], indptr[some.start : some.stop + 1])
 
-    list(run_all(pool, count, runs))
-    np.cumsum(indptr, out=indptr)
-    columns = np.empty(int(indptr[-1]), dtype=np.int32)
-
-    def fill(some: slice) -> None:
+    def fill(some: slice, indptr: Integers, columns: Integers) -> None:
         kernels.list_above_zero(beliefs[some], indptr[some.start : some.stop + 1], columns)
 
-    list(run_all(pool, fill, runs))
-    return Cells(indptr, columns)
+    return _counted(len(beliefs), pieces(len(beliefs), pool), count, fill, pool)
 
 
 def _ones_of(blocks: Sequence[Words], pool: ThreadPoolExecutor | None) -> Cells:
     """Which bits of words (n, W), in blocks of rows, are 1."""
     starts = np.cumsum([0, *(len(words) for words in blocks)]).tolist()
-    indptr = np.zeros(starts[-1] + 1, dtype=np.int64)
 
-    def count(i: int) -> None:
+    def count(i: int, indptr: Integers) -> None:
         kernels.count_bits(blocks[i], indptr[starts[i] + 1 : starts[i + 1] + 1])
 
-    list(run_all(pool, count, range(len(blocks))))
-    np.cumsum(indptr, out=indptr)
-    columns = np.empty(int(indptr[-1]), dtype=np.int32)
-
-    def fill(i: int) -> None:
+    def fill(i: int, indptr: Integers, columns: Integers) -> None:
         kernels.list_bits(blocks[i], indptr[starts[i] : starts[i + 1]], columns)
 
-    list(run_all(pool, fill, range(len(blocks))))
+    return _counted(starts[-1], range(len(blocks)), count, fill, pool)
+
+
+def _counted(
+    n_rows: int,
+    parts: Sequence[Part],
+    count: Callable[[Part, Integers], None],
+    fill: Callable[[Part, Integers, Integers], None],
+    pool: ThreadPoolExecutor | None,
+) -> Cells:
+    """Cells that are counted first, row by row, and then listed, in parts of the rows."""
+    indptr = np.zeros(n_rows + 1, dtype=np.int64)
+    list(run_all(pool, lambda part: count(part, indptr), parts))
+    np.cumsum(indptr, out=indptr)
+    columns = np.empty(int(indptr[-1]), dtype=np.int32)
+    list(run_all(pool, lambda part: fill(part, indptr, columns), parts))
     return Cells(indptr, columns)
 
 
