@@ -15,8 +15,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from boolweave import BooleanMatrixFactorization, Observations, TableEncoder
-from boolweave.encoding.choosing import parse_rules
 from boolweave.encoding.encoder import CodesTakenAsMissingWarning, ColumnsLeftOutWarning
+from boolweave.encoding.rules import parse_rules
 
 NAN = np.nan
 PEOPLE = {

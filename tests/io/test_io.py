@@ -105,12 +105,19 @@ def test_ratings_in_a_wide_table(put):
 
 
 def test_byte_order_mark_and_encoding(put):
+    def labels_of(path):
+        return io.read(path).observations.row_labels.tolist()
+
     assert io.read(put(b"\xef\xbb\xbfx,a\nr,1\n")).observations.column_labels.tolist() == ["a"]
     late = "x,a\n" + "".join(f"r{i},1\n" for i in range(300)) + "Renée à Orléans,1\n"
     for encoding in ("utf-16", "utf-16-le", "latin-1", "cp1252"):
         assert io.read(put(late.encode(encoding))).observations.row_labels[-1] == "Renée à Orléans"
     wrong = Dialect(encoding="utf-8")
     assert "expected text in utf-8" in message(put(late.encode("latin-1")), dialect=wrong)
+    words = "name,täglich €\nJürgen,1\nGroße,0\n"
+    assert labels_of(put(words.encode("cp1252"))) == ["Jürgen", "Große"]
+    french = "name,a\nHélène,1\nFrançois,0\n".encode("mac-roman")
+    assert labels_of(put(french)) == ["Hélène", "François"]
     mac = put("x,a\nRenée,1\n".encode("mac-roman"))
     labels = io.read(mac, dialect=Dialect(encoding="mac-roman")).observations.row_labels
     assert labels.tolist() == ["Renée"]

@@ -6,6 +6,7 @@ else needs to be written.
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -187,3 +188,51 @@ def test_repeated_names_are_numbered_and_crosses_are_checkboxes(tmp_path):
     assert reading.observations.column_labels.tolist() == ["a", "a (2)"]
     np.testing.assert_array_equal(reading.observations.to_dense(), [[1, 0], [0, 1], [0, 0]])
     assert "got 'x'" in message(path, encode="never")
+
+
+def test_dates_of_other_files_are_read_in_the_form_of_the_plan(tmp_path):
+    """A day that could be a month is a day where the plan says so, and parts can be changed."""
+    days = [f"{day:02}/03/2024" for day in range(1, 29)]
+    path, other = tmp_path / "t.csv", tmp_path / "other.csv"
+    for file, dates in ((path, days), (other, days[1:12])):
+        lines = [f"p{n},{day},{'no' if n % 2 else 'yes'},3{n % 4}" for n, day in enumerate(dates)]
+        file.write_text("\n".join(["who,when,likes,age", *lines, ""]))
+    plan = io.read(path, encode="auto").plan
+    assert (plan["when"].levels, plan["when"].encoding) == (("day/month/year",), "parts:weekday")
+    first = io.read(other, encode="auto").plan["when"]
+    assert first.levels == ("month/day/year",)  # nothing in it says otherwise
+    again = io.read(other, encode="auto", plan=plan).observations
+    expected = io.read(path, encode="auto").observations
+    assert again.column_labels.tolist() == expected.column_labels.tolist()
+    np.testing.assert_array_equal(again.to_dense()[:, :7], expected.to_dense()[1:12, :7])
+
+    def with_dates(**changes):
+        return Plan(tuple(replace(c, **changes) if c.kind == "date" else c for c in plan))
+
+    for parts, words in (
+        ("parts:weekday=Saturday,Sunday", None),
+        ("parts:month;weekday=Monday,other;hour=bins:9,17", None),
+        ("parts:year=thresholds:2023|2024", None),
+        ("parts:century", "expected parts of dates such as 'parts:month;weekday"),
+        ("parts:hour", "expected parts of dates such as"),
+    ):
+        edited = with_dates(encoding=parts)
+        if words is not None:
+            assert words in message(path, encode="auto", plan=edited)
+            continue
+        reading = io.read(path, encode="auto", plan=edited)
+        assert reading.plan.columns == edited.columns
+    wrong = with_dates(levels=("year-month-day",))
+    assert "does not hold dates 'year-month-day'" in message(path, encode="auto", plan=wrong)
+
+
+def test_yes_and_no_in_other_languages_are_written_again(tmp_path):
+    path = tmp_path / "t.csv"
+    cells = ["Oui", "Non", "Oui", "", "Non", "Oui"] * 2
+    path.write_text("qui,café,prix\n" + "".join(f"p{i},{c},{i}\n" for i, c in enumerate(cells)))
+    (line,) = [line for line in io.read(path, encode="auto").plan if line.name == "café"]
+    assert (line.kind, line.levels) == ("yes/no", ("Non", "Oui"))
+    with pytest.warns(UserWarning, match="left out"):
+        encoder = TableEncoder().fit(pl.read_csv(path))
+    again = encoder.inverse_transform(np.array([[1.0], [0.0]]))
+    assert again["café"].to_list() == ["Oui", "Non"]

@@ -126,3 +126,50 @@ def test_sheets_and_titles_of_a_workbook(tmp_path):
     assert "`sheet` does not apply" in message(
         written(tmp_path / "t.csv", [("a", "b"), (1, 0)]), dialect=Dialect(sheet="Data")
     )
+
+
+def test_votes_of_a_conversation_are_agreement_and_disagreement(tmp_path):
+    dice = random.Random(2)
+    votes = {(p, c): dice.choice([1, 1, -1, 0]) for p in range(12) for c in range(8)}
+    head = ("timestamp", "datetime", "comment-id", "voter-id", "vote")
+    rows = [
+        (1700000000 + 61 * k, f"Tue Nov 14 22:13:{k % 60:02} UTC 2023", c, p, vote)
+        for k, ((p, c), vote) in enumerate(votes.items())
+    ]
+    reading = io.read(written(tmp_path / "votes.csv", [head, *rows]), encode="auto")
+    seen = reading.observations
+    assert (seen.row_labels.tolist(), seen.n_columns) == ([str(p) for p in range(12)], 8)
+    expected = {1: 1.0, -1: 0.0, 0: np.nan}
+    dense = seen.to_dense()
+    for (p, c), vote in votes.items():
+        np.testing.assert_equal(dense[p, c], expected[vote])
+    assert "1 are ones, -1 are zeros, 0 are missing" in reading.guess
+
+
+def test_users_are_rows_whatever_the_order_of_columns(tmp_path):
+    head = ("GroupName", "GroupId", "UserPrincipalName", "DisplayName", "UserType")
+    rows = [(right, f"id-{right}", f"{u}@x.org", name, "Member") for u, name, _, right in access()]
+    seen = io.read(written(tmp_path / "members.csv", [head, *rows]), encode="auto").observations
+    assert held(seen) == {(row[2], row[0]) for row in rows}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_categories_beside_yes_and_no_are_no_triples(tmp_path, suffix):
+    """The same two categories have both ones and zeros, so they are no row and no column."""
+    dice = random.Random(3)
+    names = ("Gender", "Region", "Smoker", "Owns a car")
+    kinds = ("Female", "Male"), ("North", "South", "West"), (0, 1), (0, 1)
+    rows = [tuple(map(dice.choice, kinds)) for _ in range(40)]
+    path = tmp_path / f"t.{suffix}"
+    if suffix == "csv":
+        written(path, [names, *rows])
+    else:
+        pl.DataFrame(rows, schema=names, orient="row").write_parquet(path)
+    reading = io.read(path, encode="auto")
+    assert [line.kind for line in reading.plan] == ["category", "category", "yes/no", "yes/no"]
+    assert 'pass `layout="triples"` with `duplicates="majority"`' in reading.guess
+    assert "given as both 0 and 1" in message(path)  # without encoding, these can only be triples
+    pairs = written(
+        tmp_path / "votes.csv", [("user", "item", "value"), ("a", "b", 0), ("a", "b", 1)]
+    )
+    assert "given as both 0 and 1" in message(pairs, encode="auto")

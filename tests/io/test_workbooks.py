@@ -156,3 +156,29 @@ def test_other_kinds(tmp_path, name, content, words):
                 archive.writestr(member, text)
     with pytest.raises(FileError, match=words):
         read(path)
+
+
+SURVEY = [
+    ["Respondent ID", "Which do you own?", "", "Age", ""],
+    ["", "Car", "Boat", "Response", ""],
+    *(
+        [100 + 7 * i, "Car" if i % 2 else "", "Boat" if i % 3 else "", 20 + i % 9]
+        for i in range(12)
+    ),
+]
+
+
+@pytest.mark.parametrize("above", [[], [["The survey of 2024"]], [["The survey"], [], ["of 2024"]]])
+def test_titles_and_two_rows_of_names(book, above):
+    """They are found as in a text table; numbers below keep their type."""
+    reading = read(book(table=[*above, *SURVEY]), encode="auto")
+    kinds = {line.name: line.kind for line in reading.plan}
+    boxes = {"Which do you own?: Car": "checkbox", "Which do you own?: Boat": "checkbox"}
+    assert kinds == {"Respondent ID": "id", **boxes, "Age": "number"}
+    assert reading.observations.n_rows == 12
+
+
+def test_titles_above_zeros_and_ones(book):
+    seen = read(book(table=[["Table 1"], *TABLE])).observations
+    assert (seen.row_labels.tolist(), seen.column_labels.tolist()) == (["x", "y"], ["a", "b"])
+    assert seen.to_dense().tolist() == [[1, 0], [0, 1]]

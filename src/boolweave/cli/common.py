@@ -20,7 +20,7 @@ from boolweave.cli.options import (
     as_options,
     option_of,
 )
-from boolweave.cli.output import print_message
+from boolweave.cli.output import print_message, print_paragraph
 from boolweave.cli.process import (
     interruptions_deferred,
     interruptions_ignored,
@@ -132,10 +132,10 @@ def read_input(
 
 def print_contents(contents: Reading, guess: str, quiet: bool) -> None:
     """Report how a file was understood, how it was encoded, and which words do not occur in it."""
-    print_message(f"{contents.name}: {as_options(guess)}", quiet)
+    print_paragraph(f"{contents.name}: {as_options(guess)}", quiet)
     if contents.encoded is not None:
         for line in (*contents.encoded.in_words(), ENCODING):
-            print_message(line, quiet)
+            print_paragraph(line, quiet)
     for option, word in contents.unused_words:
         # The treatment of zeros may have been given to --zeros by mistake.
         hint = "; --zero-treatment sets how zeros are treated" if word in TREATMENTS else ""
@@ -159,7 +159,7 @@ def _names(text: str | None) -> tuple[str, ...]:
 def _check_rules(encode: str) -> None:
     """Check --encode before the file is read."""
     if encode not in ("auto", "never", "always"):
-        from boolweave.encoding.choosing import parse_rules
+        from boolweave.encoding.rules import parse_rules
 
         try:
             parse_rules(encode)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +38,16 @@ def print_message(message: str, quiet: bool) -> None:
     """Print a message to standard error, so that it does not mix with the answer."""
     if not quiet:
         typer.echo(message, err=True)
+
+
+def print_paragraph(message: str, quiet: bool) -> None:
+    """Print a long message to standard error, broken into lines that fit a terminal."""
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        message = textwrap.fill(
+            message, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+    print_message(message, quiet)
 
 
 def in_words(writing: Writing) -> bool:

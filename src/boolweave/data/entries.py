@@ -21,6 +21,10 @@ Shape: TypeAlias = tuple[int, int]
 Packed = NDArray[np.int64]  # (n,) entries as numbers
 
 
+class ContradictionError(ValueError):
+    """An entry that is given as both 0 and 1."""
+
+
 class CompressedRows(NamedTuple):
     """The fields of `Observations`, in its order."""
 
@@ -237,7 +241,7 @@ def rows_from_packed(
         if duplicates == "error" and disagree.any():
             group = int(np.argmax(disagree))
             row, column = divmod(int(packed[starts[group]]), 1 << bits)
-            raise ValueError(
+            raise ContradictionError(
                 f"{place_of(row, column, row_labels, column_labels)} is given as both 0 and 1 "
                 f"({counts[group] - ones[group]} and {ones[group]} times); remove the wrong ones, "
                 'or pass `duplicates="majority"`'

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from math import ceil, floor, isfinite, log10
+from itertools import starmap
+from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -44,14 +44,26 @@ from boolweave.encoding.features import (
     whole,
 )
 from boolweave.encoding.plan import LEFT_OUT, ColumnPlan
+from boolweave.encoding.rules import Rule, edges_in, kind_of_numbers
 from boolweave.encoding.scales import in_order
-from boolweave.encoding.tables import AROUND, DECIMAL_COMMA, as_dates, as_numbers, counts_up
+from boolweave.encoding.tables import (
+    AROUND,
+    as_dates,
+    as_numbers,
+    counts_up,
+    date_form,
+    form_in_words,
+    form_of_words,
+    has_decimal_comma,
+)
 
 if TYPE_CHECKING:
     import polars as pl
 
 Part: TypeAlias = Literal["year", "month", "weekday", "hour"]
 PARTS: tuple[Part, ...] = ("year", "month", "weekday", "hour")
+# The parts that have names.
+ALL_OF = {"month": tuple(MONTHS), "weekday": tuple(WEEKDAYS)}
 
 # Separators of several choices in a cell that are tried by default.
 SEPARATORS = (";", "|", ",")
@@ -64,14 +76,26 @@ EMPTY_BOXES = frozenset({"not selected", "unselected", "not checked", "unchecked
 
 # Names of columns that hold identifiers, alone and at the end of a word such as RespondentID.
 _ID = re.compile(
-    r"(^|[\W_])(id|ids|uuid|guid|respondent|participant|e-?mail|phone|zip|zipcode|postal|postcode)"
-    r"($|[\W_])",
+    r"(^|[\W_])(id|ids|uuid|guid|icpsr|respondent|participant|e-?mail|phone|zip|zipcode|postal"
+    r"|postcode)($|[\W_])",
     re.IGNORECASE,
 )
 _ID_AT_END = re.compile(r"[a-z](ID|Id)s?$")
 # Names of columns whose numbers are names.
 _CODE = re.compile(r"(^|[\W_])codes?($|[\W_])", re.IGNORECASE)
 _EMAIL = r"^[^@\s]+@[^@\s]+\.[^@\s]+$"
+
+# Names of columns in which people say in their own words what they meant by "other".
+_OWN_WORDS = re.compile(
+    r"\bother,? \(?please specify\)?$|\bother - text$|_text$|\[other\]$", re.IGNORECASE
+)
+
+# Words for yes and no in other languages, which are these only where a column has both of them.
+YES_AND_NO = (
+    ("ja", "nein"), ("oui", "non"), ("sí", "no"), ("si", "no"), ("sì", "no"), ("sim", "não"),
+    ("ja", "nee"), ("ja", "nej"), ("ja", "nei"), ("tak", "nie"), ("ano", "ne"), ("igen", "nem"),
+    ("kyllä", "ei"), ("да", "нет"), ("evet", "hayır"), ("wahr", "falsch"), ("vrai", "faux"),
+)  # fmt: skip
 
 # A text column is left out if more than this fraction of its cells differ and they are too many to
 # be levels.
@@ -96,15 +120,6 @@ MOST_ODD, MOST_ODD_CELLS = 0.05, 12
 
 # Numbers are rounded to fewer digits, before or after the decimal point, than this power of ten.
 MOST_DIGITS = 300
-
-
-@dataclass(frozen=True)
-class Rule:
-    """The rule for one column; the default is no rule, so that its cells decide."""
-
-    kind: Literal["auto", "category", "bins", "thresholds", "split"] = "auto"
-    edges: tuple[float, ...] = ()
-    separator: str = ""
 
 
 @dataclass(frozen=True)
@@ -137,23 +152,30 @@ def choose(column: pl.Series, rule: Rule, settings: Settings, n_marked: int = 0)
         return _choices(column, rule.separator, settings)
     if rule.kind in ("bins", "thresholds"):
         return _numbers_asked(column, rule, settings)
+    own_words = column.dtype == pl.String and _OWN_WORDS.search(name) is not None
+    if own_words and any(cell not in name for cell in known.unique().to_list()):
+        return Dropped(name, "answers in own words", "text")
     if (box := _checkbox(column, settings.words, n_marked)) is not None:
         return box
     boolean = _boolean(column, settings.words)
+    if boolean is None:
+        boolean = _yes_and_no(column)
     if boolean is not None and not is_id_name(name):
         return boolean
     numbers = as_numbers(column)
     if numbers is not None:
         return _as_written(_numbers_or_id(numbers, column, settings), known)
-    dates = as_dates(column)
+    form = date_form(column)
+    dates = as_dates(column, form)
     if dates is not None:
-        return _dates(name, dates, settings)
+        return _dates(name, dates, form, settings)
     if column.dtype != pl.String:  # times of day, durations, lists, ...
         return Dropped(name, f"its cells have the type {column.dtype}")
     if known.str.contains(_EMAIL).all():
         return Dropped(name, "e-mail addresses", "id")
     levels = known.unique().sort().to_list()
-    if len(levels) <= settings.max_levels and (order := in_order(levels, name)) is not None:
+    recur = len(levels) <= settings.max_levels and not FEW_TEXTS < len(levels) == len(known)
+    if recur and (order := in_order(levels, name)) is not None:
         return Ordered(name, tuple(order))
     separator = _separator(known, settings)
     if separator:
@@ -183,12 +205,29 @@ def no_answers(column: pl.Series, rule: Rule, words: CellWords) -> tuple[str, ..
         cells, left = [*cells, *odd], left.filter(~left.is_in(odd)) if odd else left
     if (numbers := as_numbers(left)) is not None:
         codes = no_answer_codes(numbers.to_list()) if len(left) > 2 else []
+        if codes and _ends_counts(column, left, numbers.to_list(), codes):
+            codes = []
         cells += [
             cell
             for cell, number in zip(left.to_list(), numbers.to_list(), strict=True)
             if number in codes and words.code(cell) == WRONG
         ]
     return () if len(cells) == len(known) else tuple(level_text(cell) for cell in cells)
+
+
+def _ends_counts(
+    column: pl.Series, cells: pl.Series, numbers: Sequence[float], codes: Sequence[int]
+) -> bool:
+    """Whether 9 ends counts from 0, because it is no more frequent than the number before it.
+
+    A code for no answer would be a peak behind the last counts.
+    """
+    answers = sorted(number for number in numbers if number not in codes)
+    if list(codes) != [9] or answers[0] != 0 or len(answers) <= LONGEST_SCALE // 3:
+        return False
+    times = Counter(column.drop_nulls().to_list())
+    cell_of = dict(zip(numbers, cells.to_list(), strict=True))
+    return times[cell_of[9]] <= times[cell_of[answers[-1]]]
 
 
 def _odd_cells(texts: pl.Series, words: CellWords) -> list[str]:
@@ -297,6 +336,21 @@ def _boolean(column: pl.Series, words: CellWords) -> Boolean | None:
                 usual[1 - code] = other
     spelled = usual | spelled
     return Boolean(column.name, words, whole(spelled[1]), whole(spelled[0]))
+
+
+def _yes_and_no(column: pl.Series) -> Boolean | None:
+    """The encoding of a column of words for yes and no in another language."""
+    import polars as pl
+
+    if column.dtype != pl.String:
+        return None
+    cells = column.drop_nulls().unique().sort().to_list()
+    words = {cell.casefold() for cell in cells}
+    for one, zero in YES_AND_NO:
+        if words == {one, zero}:
+            yes, no = (next(c for c in cells if c.casefold() == word) for word in (one, zero))
+            return Boolean(column.name, CellWords.of(yes, no, None), yes, no)
+    return None
 
 
 # ---------------------------------------------------------------- levels
@@ -424,8 +478,7 @@ def _as_written(feature: Feature, cells: pl.Series) -> Feature:
     import polars as pl
 
     if isinstance(feature, Numbers) and cells.dtype == pl.String:
-        commas = bool(cells.str.contains(",", literal=True).any())
-        comma = commas and bool(cells.str.contains(DECIMAL_COMMA).all())
+        comma = has_decimal_comma(cells)
         numbers = as_numbers(cells)
         spelled = {} if numbers is None else dict(zip(numbers, cells, strict=True))
         texts = tuple(spelled.get(value, "") for value in feature.values)
@@ -464,7 +517,7 @@ def _cut(name: str, values: NDArray[np.float64], nested: bool, settings: Setting
     """Cut at every number if there are few, otherwise into intervals with equally many numbers."""
     distinct = np.unique(values)
     if len(distinct) == 1:
-        return Dropped(name, f"always {values[0]:g}", "constant")
+        return Dropped(name, f"always {number_text(values[0])}", "constant")
     if len(distinct) <= settings.n_bins + nested:
         return _numbers(name, values, distinct[1:], nested, exact=True)
     shares = np.arange(1, settings.n_bins) / settings.n_bins
@@ -500,7 +553,7 @@ def _numbers(
 # ---------------------------------------------------------------- dates
 
 
-def _dates(name: str, dates: pl.Series, settings: Settings) -> Feature:
+def _dates(name: str, dates: pl.Series, form: str | None, settings: Settings) -> Feature:
     """The parts that differ from date to date."""
     parts: list[tuple[str, Feature]] = []
     for part in settings.parts:
@@ -516,7 +569,46 @@ def _dates(name: str, dates: pl.Series, settings: Settings) -> Feature:
             parts.append((part, _category(cells, settings, asked=True)))
     if not parts:
         return Dropped(name, "all dates are alike", "constant")
-    return Dates(name, tuple(parts))
+    return Dates(name, tuple(parts), form)
+
+
+def _planned_parts(name: str, dates: pl.Series, rest: str) -> tuple[tuple[str, Feature], ...]:
+    """The parts of dates as a plan asks for them, such as "month;hour=bins:9,17"."""
+    parts: list[tuple[str, Feature]] = []
+    for piece in rest.split(";"):
+        part, _, levels = (text.strip() for text in piece.partition("="))
+        kind, colon, edges = levels.partition(":")
+        if part not in PARTS or (not levels and part not in ALL_OF):
+            expected = "parts:month;weekday=Saturday,Sunday;hour=bins:9,17"
+            raise ValueError(f"expected parts of dates such as {expected!r}, got {piece!r}")
+        cells = part_of(dates, part).alias(f"{name} {part}")
+        if colon:
+            exact, values = "|" in edges, cells.drop_nulls().to_numpy()
+            cuts = np.array(edges_in(edges.replace("|", ","), piece))[int(exact) :]
+            nested = kind_of_numbers(kind) == "thresholds"
+            parts.append((part, _numbers(cells.name, values, cuts, nested, exact)))
+        else:
+            names = tuple(level.strip() for level in levels.split(",") if level) or ALL_OF[part]
+            pooled = _pooled(names)
+            parts.append((part, Category(cells.name, names[:-1] if pooled else names, pooled)))
+    return tuple(parts)
+
+
+def _part_in_words(part: str, feature: Feature) -> str:
+    """A part of dates in the words of a plan."""
+    if isinstance(feature, Numbers):
+        numbers = feature.values if feature.exact else feature.edges
+        edges = ("|" if feature.exact else ",").join(map(number_text, numbers))
+        return f"{part}={'thresholds' if feature.nested else 'bins'}:{edges}"
+    assert isinstance(feature, Category)
+    if feature.values == ALL_OF[part]:
+        return part
+    return f"{part}={','.join(map(str, feature.values))}"
+
+
+def _pooled(levels: Sequence[str]) -> str:
+    """The last level if it is the name of all levels that are not listed."""
+    return levels[-1] if levels and re.fullmatch(f"(any )*{OTHER}", levels[-1]) else ""
 
 
 # ---------------------------------------------------------------- plans
@@ -543,7 +635,8 @@ def plan_of(feature: Feature) -> ColumnPlan:
         edges = ",".join(map(number_text, feature.edges))
         encoding = f"{'thresholds' if feature.nested else 'bins'}:{edges}"
     elif isinstance(feature, Dates):
-        encoding = "parts"
+        levels = (form_in_words(feature.form),) if feature.form else ()
+        encoding = f"parts:{';'.join(starmap(_part_in_words, feature.parts))}"
     why = feature.reason if isinstance(feature, Dropped) else ""
     texts = tuple(level_text(level) for level in levels)
     return ColumnPlan(feature.name, feature.kind, texts, (), encoding, "", why)
@@ -564,7 +657,7 @@ def of_plan(line: ColumnPlan, column: pl.Series, settings: Settings) -> Feature:
         return Boolean(name, ones_and_zeros, levels[1], levels[0])
     if line.kind == "checkbox" and levels:
         return Checkbox(name, levels[-1], levels[0] if len(levels) > 1 else None)
-    pooled = levels[-1] if levels and re.fullmatch(f"(any )*{OTHER}", levels[-1]) else ""
+    pooled = _pooled(levels)
     if line.kind == "category" and levels:
         return Category(name, levels[:-1] if pooled else levels, pooled)
     if line.kind == "ordered" and len(levels) > 1:
@@ -575,167 +668,21 @@ def of_plan(line: ColumnPlan, column: pl.Series, settings: Settings) -> Feature:
         choices = levels[:-1] if pooled else levels
         return Choices(name, rest, choices, pooled, joint_of(column, rest))
     if line.kind == "number" and encoding in ("bins", "thresholds"):
-        edges = tuple(_edges_in(rest, line.encoding)) if rest else ()
-        feature = _numbers_asked(column, Rule(_kind_of_numbers(encoding), edges), settings)
+        edges = tuple(edges_in(rest, line.encoding)) if rest else ()
+        feature = _numbers_asked(column, Rule(kind_of_numbers(encoding), edges), settings)
         if isinstance(feature, Numbers) and len(levels) == len(feature.edges) + 1:
             return replace(feature, exact=True)
         return feature
     if line.kind == "date":
-        dates = as_dates(column)
-        if dates is not None:
-            return _dates(name, dates, settings)
+        form = form_of_words(levels[0]) if levels else date_form(column)
+        dates = as_dates(column, form)
+        if dates is not None and encoding == "parts" and rest:
+            return Dates(name, _planned_parts(name, dates, rest), form)
+        if dates is not None and encoding == "parts":
+            return _dates(name, dates, form, settings)
+        if dates is None and levels:
+            raise ValueError(f"column {name!r} does not hold dates {levels[0]!r} as in the plan")
     raise ValueError(
         f"the plan cannot be followed in column {name!r}: expected levels for {line.kind}, or an "
         f"encoding such as bins:40,60, split:; or {LEFT_OUT}, got {line.encoding!r}"
     )
-
-
-# ---------------------------------------------------------------- rules about single columns
-
-
-SYNTAX = (
-    "column=RULE;column=RULE, where RULE is category, bins, thresholds, drop, split:SEPARATOR or "
-    "numbers such as 40,60, optionally after thresholds:"
-)
-
-
-@dataclass(frozen=True)
-class Rules:
-    """Rules for single columns: parameters of the encoder, and columns to leave out.
-
-    Attributes
-    ----------
-    parameters : dict
-        Parameters of `boolweave.TableEncoder`.
-    dropped : tuple of str
-    """
-
-    parameters: dict[str, Any]
-    dropped: tuple[str, ...] = ()
-
-    @property
-    def columns(self) -> list[str]:
-        """All columns for which there are rules."""
-        own = [name for columns in self.parameters.values() for name in columns]
-        return [*dict.fromkeys(own), *self.dropped]
-
-    def renamed(self, name_of: Callable[[str], str]) -> Rules:
-        """The same rules for columns with other names."""
-        parameters = {
-            parameter: [name_of(column) for column in columns]
-            if isinstance(columns, list)
-            else {name_of(column): value for column, value in columns.items()}
-            for parameter, columns in self.parameters.items()
-        }
-        return Rules(parameters, tuple(name_of(column) for column in self.dropped))
-
-
-def parse_rules(text: str) -> Rules:
-    """The rules in a text such as ``"age=40,60;hobby=split:,;zip=category;name=drop"``.
-
-    Examples
-    --------
-    >>> parse_rules("age=40,60; hobby=split:,; name=drop").parameters
-    {'bins': {'age': [40.0, 60.0]}, 'separators': {'hobby': ','}}
-    """
-    numbers: dict[str, str] = {}
-    bins: dict[str, list[float]] = {}
-    separators: dict[str, str] = {}
-    categories: list[str] = []
-    dropped: list[str] = []
-    seen: set[str] = set()
-    for part in _parts(text):
-        column, equals, rule = (piece.strip() for piece in part.partition("="))
-        if not equals or not column:
-            raise ValueError(f"expected {SYNTAX}, got {part.strip()!r}")
-        if column in seen:
-            raise ValueError(f"there are two rules for {column!r}; leave one of them out")
-        seen.add(column)
-        kind, _, edges = rule.partition(":")
-        if rule == "category":
-            categories.append(column)
-        elif rule == "drop":
-            dropped.append(column)
-        elif kind == "split" and edges:
-            separators[column] = edges
-        elif rule in ("bins", "thresholds"):
-            numbers[column] = rule
-        elif kind in ("bins", "thresholds"):
-            numbers[column] = kind
-            bins[column] = _edges_in(edges, part)
-        else:
-            bins[column] = _edges_in(rule, part)
-    given = {"numbers": numbers, "bins": bins, "separators": separators, "categories": categories}
-    return Rules({name: value for name, value in given.items() if value}, tuple(dropped))
-
-
-def _parts(text: str) -> list[str]:
-    """The rules, separated by semicolons; ``split:;`` contains a semicolon of its own."""
-    parts: list[str] = []
-    for piece in text.split(";"):
-        if parts and parts[-1].rstrip().endswith("split:"):
-            parts[-1] = parts[-1].rstrip() + ";"
-        if piece.strip():
-            parts.append(piece)
-    return parts
-
-
-def _edges_in(text: str, part: str) -> list[float]:
-    try:
-        return [float(number) for number in text.split(",")]
-    except ValueError:
-        raise ValueError(f"expected {SYNTAX}, got {part.strip()!r}") from None
-
-
-def rules_of(
-    names: list[str],
-    numbers: str | Mapping[str, str],
-    bins: Mapping[str, object] | None,
-    separators: object,
-    categories: object,
-) -> dict[str, Rule]:
-    """The rules for single columns in the parameters of an encoder."""
-    rules: dict[str, Rule] = {}
-    if isinstance(numbers, Mapping):
-        rules |= {name: Rule(_kind_of_numbers(kind)) for name, kind in numbers.items()}
-    usual = Rule("thresholds" if numbers == "thresholds" else "bins")
-    for name, edges in (bins or {}).items():
-        rules[name] = replace(rules.get(name, usual), edges=_edges(name, edges))
-    if isinstance(separators, Mapping):
-        for name, separator in separators.items():
-            check_separator(separator, f" for {name!r}")
-            rules[name] = Rule("split", separator=separator)
-    for name in categories if isinstance(categories, list | tuple) else ():
-        rules[str(name)] = Rule("category")
-    unknown = [name for name in rules if name not in names]
-    if unknown:
-        known = ", ".join(map(repr, names[:10]))
-        raise ValueError(f"there is no column {unknown[0]!r} to encode; there are {known}")
-    return rules
-
-
-def _kind_of_numbers(kind: str) -> Literal["bins", "thresholds"]:
-    if kind not in ("bins", "thresholds"):
-        raise ValueError(f'numbers must be "bins" or "thresholds" for a column, but got {kind!r}')
-    return "bins" if kind == "bins" else "thresholds"
-
-
-def check_separator(separator: object, where: str = "") -> None:
-    """Raise unless a separator is a text."""
-    if not isinstance(separator, str) or not separator:
-        raise ValueError(
-            f'separators must be texts{where}, such as ";", but got {separator!r}; leave it out, '
-            "or give the character between two choices"
-        )
-
-
-def _edges(name: str, edges: object) -> tuple[float, ...]:
-    try:
-        found = () if isinstance(edges, str) else tuple(map(float, edges))  # type: ignore[call-overload]
-    except (TypeError, ValueError, OverflowError):
-        found = ()
-    if not found or not all(map(isfinite, found)) or any(a >= b for a, b in pairwise(found)):
-        raise ValueError(
-            f"bins must give increasing numbers for {name!r}, such as [40, 60], but got {edges!r}"
-        )
-    return found

@@ -13,7 +13,6 @@ import numpy as np
 from boolweave.data.cells import CellWords
 from boolweave.data.labels import distinct
 from boolweave.encoding.choosing import (
-    Rule,
     Settings,
     choose,
     is_marked,
@@ -26,6 +25,7 @@ from boolweave.encoding.choosing import (
 )
 from boolweave.encoding.features import Bits, Checkbox, Feature
 from boolweave.encoding.plan import Plan
+from boolweave.encoding.rules import Rule
 from boolweave.encoding.tables import without_blanks
 
 if TYPE_CHECKING:

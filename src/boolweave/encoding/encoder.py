@@ -16,17 +16,11 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from boolweave.data.cells import CellWords, GivenCells
 from boolweave.data.convert import is_table
 from boolweave.data.labels import distinct
-from boolweave.encoding.choosing import (
-    PARTS,
-    SEPARATORS,
-    Part,
-    Settings,
-    check_separator,
-    rules_of,
-)
+from boolweave.encoding.choosing import PARTS, SEPARATORS, Part, Settings
 from boolweave.encoding.columns import Columns
 from boolweave.encoding.features import Bits
 from boolweave.encoding.plan import Plan
+from boolweave.encoding.rules import check_separator, rules_of
 from boolweave.encoding.tables import columns_of, table_like
 from boolweave.runtime.warning import warn_user
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from boolweave.data.cells import MISSING, WRONG, CellWords
 from boolweave.encoding.scales import lower_end
-from boolweave.encoding.tables import as_dates, as_numbers
+from boolweave.encoding.tables import as_dates, as_numbers, form_in_words
 
 if TYPE_CHECKING:
     import polars as pl
@@ -449,6 +449,7 @@ class Dates:
 
     name: str
     parts: tuple[tuple[str, Feature], ...]
+    form: str | None = None  # of texts, in codes such as %d
     kind: str = "date"
 
     @property
@@ -458,11 +459,12 @@ class Dates:
 
     def encode(self, column: pl.Series) -> Bits:
         """Encode each part by its feature."""
-        dates = as_dates(column)
+        dates = as_dates(column, self.form)
         if dates is None:
+            form = form_in_words(self.form) if self.form else "such as 2024-12-31"
             raise ValueError(
-                f"expected dates such as 2024-12-31 in column {self.name!r}, as in fit; correct "
-                "them, or define which cells are `missing`"
+                f"expected dates {form} in column {self.name!r}, as in fit; correct them, or "
+                "define which cells are `missing`"
             )
         return np.hstack([feature.encode(part_of(dates, part)) for part, feature in self.parts])
 

@@ -38,13 +38,13 @@ class ColumnPlan:
         One of `KINDS`.
     levels : tuple of str
         The answers, in their order; of yes/no and checkbox, the zero (if it has a word) and the
-        one.
+        one; of dates written as text, their form, such as "day.month.year".
     missing : tuple of str
         Cells that say that there is no answer, in addition to empty ones.
     encoding : str
         What becomes of the column: "row labels", "left out", "one column", "levels",
         "thresholds" or "bins" (of numbers with their edges, as in "bins:40,60"), "split:;" or
-        "parts" of a date.
+        "parts" of a date, as in "parts:month;weekday=Saturday,Sunday;hour=bins:9,17".
     question : str
         What the columns of one question have in common; empty if the column is a question itself.
     why : str

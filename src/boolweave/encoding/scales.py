@@ -22,8 +22,13 @@ _RANGE = re.compile(r"\d\s*k?\s*(-|–|—|to|and)\s*[$€£]?\s*\d")
 _DEGREES = tuple(
     (re.compile(rf"\b({words})\b"), degree)
     for words, degree in (
-        ("extremely|entirely|completely|totally|a great deal", 5.0),
         (r"not (\w+ )?at all|never|none of the time|none at all", 0.0),
+        ("überhaupt nicht|gar nicht|nie|niemals", 0.0),
+        ("extremely|entirely|completely|totally|a great deal|überhaupt|voll|völlig", 5.0),
+        ("selten|kaum|wenig", 1.0),
+        ("oft|häufig|meistens|ziemlich", 3.0),
+        ("sehr|immer|täglich|every day|daily", 4.0),
+        ("eher|manchmal|gelegentlich|etwas|mittelmäßig", 2.0),
         ("not very|not much|not so|not too|hardly|rarely|seldom|almost never|very little", 1.0),
         ("slightly|a little|a bit|once in a while", 1.5),
         ("about half the time|half of the time|moderately|fairly", 2.5),
@@ -40,9 +45,14 @@ _OPPOSITES = tuple(
         ("approve", "disapprove"), ("comfortabl", "uncomfortabl"), ("important", "unimportant"),
         ("better", "worse"), ("positive", "negative"), ("good", "bad"), ("happy", "unhappy"),
         ("more", "less"), ("easy", "difficult"), ("easy", "hard"),
+        ("zufrieden", "unzufrieden"), ("wahrscheinlich", "unwahrscheinlich"),
+        ("wichtig", "unwichtig"), ("besser", "schlechter"), ("gut", "schlecht"),
+        (r"zu$", r"nicht zu$"), (r"dafür", "dagegen"),
     )
 )  # fmt: skip
-_NEUTRAL = re.compile(r"\b(neither|neutral|about the same|no change|undecided)\b")
+_NEUTRAL = re.compile(
+    r"\b(neither|neutral|about the same|no change|undecided|teils|weder|mittel|unentschieden)\b"
+)
 
 # Each rung as a pattern, from the lowest; a level belongs to the first that fits, in this order.
 _LADDERS = tuple(
@@ -51,8 +61,8 @@ _LADDERS = tuple(
         (r"^(less than|no|some) high school|^did not", r"^high school|^ged",
          r"^some college|^associate|^vocational", r"^(bachelor|college|undergraduate|4.year)",
          r"^(graduate|master|post.?grad|doctor|ph\.?d|advanced degree|professional degree)"),
-        (r"^(very poor|terrible)$", r"^poor$", r"^(fair|average|ok(ay)?)$", r"^good$",
-         r"^very good$", r"^(excellent|outstanding)$"),
+        (r"^(very (poor|bad)|terrible|awful)$", r"^(poor|bad)$", r"^(fair|average|ok(ay)?)$",
+         r"^good$", r"^(very good|great)$", r"^(excellent|outstanding)$"),
         (r"^very (low|small)$", r"^(low|small)$", r"^(medium|moderate|average|middle)$",
          r"^(high|large)$", r"^very (high|large)$"),
         (r"^no$", r"^(maybe|perhaps|possibly)$", r"^yes$"),

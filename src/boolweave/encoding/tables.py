@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, datetime, time, timedelta
+from itertools import product
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -16,29 +18,39 @@ if TYPE_CHECKING:
     from boolweave.data.cells import CellWords
     from boolweave.runtime.types import Array
 
-# A number with a decimal comma, one with commas between thousands, and what may stand around one.
-DECIMAL_COMMA = r"^[+-]?[0-9]+(,[0-9]+)?$"
+# A number with a decimal comma, which may have points between thousands, one with commas between
+# thousands, and what may stand around one.
+DECIMAL_COMMA = r"^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]+)?$"
 THOUSANDS = r"^[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$"
 AROUND = r"[$€£¥%\s]|\b(USD|EUR|GBP)\b"
 
-# Dates that are not in the form of ISO 8601: their look, and their formats in the order of trial.
-_OTHER_DATES = (
-    (r"^[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}$", ("%d.%m.%Y",)),
-    (r"^[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}$", ("%m/%d/%Y", "%d/%m/%Y")),
-    (r"^[0-9]{1,2}/[0-9]{1,2}/[0-9]{2}$", ("%m/%d/%y", "%d/%m/%y")),
-    (r"^[0-9]{1,2}/[0-9]{1,2}/[0-9]{4} [0-9]{1,2}:[0-9]{2}$", ("%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M")),
-    (r"^[0-9]{1,2}/[0-9]{1,2}/[0-9]{2} [0-9]{1,2}:[0-9]{2}$", ("%m/%d/%y %H:%M", "%d/%m/%y %H:%M")),
-    (r"^[0-9]{1,2}/[0-9]{1,2}/[0-9]{4} [0-9:]+ [AP]M$", ("%m/%d/%Y %I:%M:%S %p",)),
-    (
-        r"^[0-9]{1,2}/[0-9]{1,2}/[0-9]{4} [0-9]{1,2}:[0-9]{2}:[0-9]{2}$",
-        ("%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S"),
-    ),
-    (r"^[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}$", ("%Y/%m/%d",)),
-    (r"^[0-9]{4}/[0-9]{1,2}/[0-9]{1,2} [0-9:]+ [AP]M$", ("%Y/%m/%d %I:%M:%S %p",)),
-    (r"^[0-9]{1,2}-[A-Z][a-z]{2}-[0-9]{2}$", ("%d-%b-%y",)),
-    (r"^[0-9]{1,2}[- ][A-Z][a-z]{2}[- ][0-9]{4}$", ("%d-%b-%Y", "%d %b %Y")),
-    (r"^[A-Z][a-z]+ [0-9]{1,2},? [0-9]{4}$", ("%B %d, %Y", "%b %d, %Y")),
+# Forms of dates and of times behind them: their look, and their formats in the order of trial.
+_DATES = (
+    (r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}", ("%d.%m.%Y",)),
+    (r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{2}", ("%d.%m.%y",)),
+    (r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}", ("%m/%d/%Y", "%d/%m/%Y")),
+    (r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{2}", ("%m/%d/%y", "%d/%m/%y")),
+    (r"[0-9]{1,2}-[0-9]{1,2}-[0-9]{4}", ("%d-%m-%Y", "%m-%d-%Y")),
+    (r"[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}", ("%Y/%m/%d",)),
+    (r"[0-9]{1,2}-[A-Z][a-z]{2}-[0-9]{2}", ("%d-%b-%y",)),
+    (r"[0-9]{1,2}[- ][A-Z][a-z]{2}[- ][0-9]{4}", ("%d-%b-%Y", "%d %b %Y")),
+    (r"[A-Z][a-z]+ [0-9]{1,2},? [0-9]{4}", ("%B %d, %Y", "%b %d, %Y", "%B %d %Y", "%b %d %Y")),
 )
+_TIMES = (
+    ("", ""),
+    (r" [0-9]{1,2}:[0-9]{2}", " %H:%M"),
+    (r" [0-9]{1,2}:[0-9]{2}:[0-9]{2}", " %H:%M:%S"),
+    (r" [0-9]{1,2}:[0-9]{2} [AP]M", " %I:%M %p"),
+    (r" [0-9]{1,2}:[0-9]{2}:[0-9]{2} [AP]M", " %I:%M:%S %p"),
+)
+# A date in the form of ISO 8601, with or without a time, and what `date` prints without the zone.
+_ISO_LOOK = r"^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?Z?)?$"
+_ISO, _UNIX = "%Y-%m-%d", "%b %d %H:%M:%S %Y"
+# The words for the codes of a form, in which a plan shows it.
+_FORM_WORDS = {
+    "%Y": "year", "%y": "yy", "%m": "month", "%d": "day", "%B": "Month", "%b": "Mon", "%H": "hour",
+    "%I": "hour12", "%M": "minute", "%S": "second", "%p": "AM",
+}  # fmt: skip
 # The time zone behind a time, which is read as clocks showed it there.
 _ZONE = r" (UTC|GMT|CET|CEST|[ECMP][SD]T)([+-][0-9]{1,2}(:?[0-9]{2})?)?$"
 # What `date` prints: Wed Jun 18 08:16:54 CEST 2014.
@@ -177,7 +189,8 @@ def as_numbers(column: pl.Series) -> pl.Series | None:
         known = plain.drop_nulls()
         if has_thousands(known):
             plain = plain.str.replace_all(",", "", literal=True)
-        elif known.str.contains(DECIMAL_COMMA).all():
+        elif has_decimal_comma(known):
+            plain = plain.str.replace_all(".", "", literal=True)
             plain = plain.str.replace(",", ".", literal=True)
         numbers = plain.cast(pl.Float64, strict=False)
         if numbers.null_count() > column.null_count():
@@ -191,8 +204,17 @@ def has_thousands(texts: pl.Series) -> bool:
     return bool(len(with_comma)) and bool(with_comma.str.contains(THOUSANDS).all())
 
 
-def as_dates(column: pl.Series) -> pl.Series | None:
-    """A column of texts or dates as dates; None if a text is not a date in a usual form."""
+def has_decimal_comma(texts: pl.Series) -> bool:
+    """Whether these texts are numbers, some of them with a decimal comma."""
+    commas = bool(texts.str.contains(",", literal=True).any())
+    return commas and bool(texts.str.contains(DECIMAL_COMMA).all())
+
+
+def as_dates(column: pl.Series, form: str | None = None) -> pl.Series | None:
+    """A column of texts or dates as dates; None if a text is not a date in a usual form.
+
+    Texts have the given form, by default that of `date_form`.
+    """
     import polars as pl
 
     if column.dtype in (pl.Date, pl.Datetime):
@@ -200,26 +222,61 @@ def as_dates(column: pl.Series) -> pl.Series | None:
         if getattr(column.dtype, "time_zone", None):
             dates = column.dt.replace_time_zone(None)
         return dates.cast(pl.Datetime("us"))
+    form = date_form(column) if form is None else form
+    if form is None or column.dtype != pl.String:
+        return None
+    dates = _dates_in(column.str.replace(_ZONE, ""), form)
+    return None if dates.null_count() > column.null_count() else dates
+
+
+def date_form(column: pl.Series) -> str | None:
+    """The form of all dates in a column of texts, in codes such as %d; None if there is none."""
+    import polars as pl
+
     if column.dtype != pl.String:
         return None
-    day = r"^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?Z?)?$"
     column = column.str.replace(_ZONE, "")
     known = column.drop_nulls()
-    if known.str.contains(day).all():
-        dates = iso_dates(column)
-        return None if dates.null_count() > column.null_count() else dates
-    if known.str.contains(_UNIX_DATE).all():
-        column = column.str.replace(_UNIX_DATE, "$1 $2").str.replace_all(" +", " ")
-        formats: tuple[str, ...] = ("%b %d %H:%M:%S %Y",)
+    forms: tuple[str, ...] = ()
+    if known.str.contains(_ISO_LOOK).all():
+        forms = (_ISO,)
+    elif known.str.contains(_UNIX_DATE).all():
+        forms = (_UNIX,)
     else:
-        formats = next(
-            (formats for look, formats in _OTHER_DATES if known.str.contains(look).all()), ()
-        )
-    for form in formats:
-        dates = column.str.to_datetime(form, time_unit="us", strict=False)
-        if dates.null_count() == column.null_count():
-            return dates
-    return None
+        for (look, dates), (clock, time_form) in product(_DATES, _TIMES):
+            if known.str.contains(f"^{look}{clock}$").all():
+                forms = tuple(form + time_form for form in dates)
+                break
+    return next((form for form in forms if not _dates_in(known, form).null_count()), None)
+
+
+def _dates_in(texts: pl.Series, form: str) -> pl.Series:
+    """Texts without time zones as dates; null for those of another form."""
+    if form == _ISO:
+        return iso_dates(texts)
+    if form == _UNIX:
+        texts = texts.str.replace(_UNIX_DATE, "$1 $2").str.replace_all(" +", " ")
+    return texts.str.to_datetime(form, time_unit="us", strict=False)
+
+
+def form_in_words(form: str) -> str:
+    """The form of dates in words.
+
+    Examples
+    --------
+    >>> form_in_words("%d.%m.%Y %H:%M")
+    'day.month.year hour:minute'
+    """
+    for code, word in _FORM_WORDS.items():
+        form = form.replace(code, word)
+    return form
+
+
+def form_of_words(words: str) -> str:
+    """The form of dates, given in words."""
+    code_of = {word: code for code, word in _FORM_WORDS.items()}
+    either = "|".join(sorted(code_of, key=len, reverse=True))
+    return re.sub(either, lambda found: code_of[found[0]], words)
 
 
 def iso_dates(texts: pl.Series) -> pl.Series:

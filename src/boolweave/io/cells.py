@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from boolweave.data.cells import MISSING, USUAL, USUAL_SPELLINGS, WRONG, CellWords
 from boolweave.data.convert import check_room, from_coded_triples
+from boolweave.data.entries import ContradictionError
 from boolweave.data.labels import Labels
 from boolweave.data.observations import Absent, Duplicates, Observations
 from boolweave.data.ones import SparseObservations, is_large_and_sparse
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 Seen = Observations | SparseObservations
 
+# What is said of a table whose first three columns would be row, column and value, if the same rows
+# and columns did not have both ones and zeros.
+TRIPLES = '; pass `layout="triples"` with `duplicates="majority"` if each line is an entry'
 RATINGS = "if these are ratings, choose which are ones with `above` mean, median or NUMBER"
 
 
@@ -122,8 +126,14 @@ def naming_file(name: str) -> Iterator[None]:
         yield
     except FileError:
         raise
+    except ContradictionError as error:
+        raise TwiceError(name, str(error)) from None
     except (ValueError, TypeError) as error:
         raise FileError(name, str(error)) from None
+
+
+class TwiceError(FileError):
+    """An entry that is given as both 0 and 1."""
 
 
 def observe(

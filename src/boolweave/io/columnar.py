@@ -17,14 +17,16 @@ from boolweave.data.entries import index_dtype, pack, row_of, rows_from_packed, 
 from boolweave.data.observations import Observations
 from boolweave.io import Reading
 from boolweave.io.cells import (
+    TRIPLES,
     Numbering,
+    TwiceError,
     codes_of_column,
     is_cell,
     naming_file,
     observe,
     observe_times,
 )
-from boolweave.io.dialect import Dialect, Layout, about_pairs
+from boolweave.io.dialect import Dialect, Layout, about_pairs, is_heading
 from boolweave.io.encoded import encode_frame, plain_plan, remedy_for
 from boolweave.io.excel import read_sheet
 from boolweave.io.files import FileError, expecting, listed, magic, without_panic
@@ -65,7 +67,7 @@ def read_frame(frame: pl.DataFrame, name: str, kind: str, options: Options) -> R
     read = _wide if layout == "wide" else _long
     try:
         return read(frame, name, kind, layout, options)
-    except CellError as error:
+    except (CellError, TwiceError) as error:
         if options.encode == "never" or options.above is not None:
             raise
         free = not (options.dialect.layout or asked.columns or asked.picks or asked.labels)
@@ -78,9 +80,11 @@ def read_frame(frame: pl.DataFrame, name: str, kind: str, options: Options) -> R
             known = replace(options, dialect=dialect, words=form.code_book or options.words)
             reading = _long(frame, name, kind, layout, known)
             return replace(reading, guess=reading.guess + form.in_words())
-        if layout != "wide":
+        said = TRIPLES if isinstance(error, TwiceError) else ""
+        columns = free and not all(map(is_heading, frame.columns[:2]))
+        if layout != "wide" and not (said and columns):
             raise
-        return encode_frame(frame, name, asked, options, f"{kind}, wide", error)
+        return encode_frame(frame, name, asked, options, f"{kind}, wide{said}", error)
 
 
 def _own(kind: str) -> tuple[str, ...]:
@@ -98,6 +102,9 @@ def _layout_of(frame: pl.DataFrame, options: Options) -> Layout:
     if options.dialect.columns:
         return "pairs" if len(options.dialect.columns) == 2 else "triples"
     if not 2 <= frame.width <= 4 or options.dialect.picks:
+        return "wide"
+    # Boxes that are often empty are no names of rows or columns.
+    if any(10 * frame[column].null_count() > frame.height for column in frame.columns[:2]):
         return "wide"
     keys = [not _all_cells(frame[column], options.words) for column in frame.columns[:2]]
     if frame.width == 2:  # pairs have no ratings: if ratings are expected, the numbers are ratings

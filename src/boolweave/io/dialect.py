@@ -34,10 +34,15 @@ MARK = "filled by boolweave"
 SAMPLE_LINES = 200
 SAMPLE_SIZE = 2**20
 SAMPLE_BYTES = 4096
+# Number of lines from which on a first column without repetitions is no row of triples.
+ENOUGH_LINES = 10
 # The largest number of lines above the names.
 MOST_TITLES = 5
 # What survey tools write below a question that has no options.
 _RESPONSE = frozenset({"Response", "Open-Ended Response", "Responses"})
+# What Qualtrics writes: short names of questions, and identifiers in the third line.
+_CODED = re.compile(r"Q(ID)?[0-9]+([._#][A-Za-z0-9_#.]+)?")
+_IMPORT_ID = re.compile(r'\s*\{\s*"ImportId"')
 # The name that pandas gives to a column without one.
 _UNNAMED = re.compile(r"Unnamed: \d+")
 
@@ -91,7 +96,8 @@ class Dialect:
     sheet : str, optional
         The sheet of a workbook; by default, the first one.
     header_lines : int
-        Number of lines that hold the names: 2 if a line of questions is followed by one of options.
+        Number of lines that hold the names: 2 if a line of questions is followed by one of options,
+        and 2 or 3 if a line of short names is followed by one of questions.
     n_titles : int
         Number of lines above the names.
     """
@@ -162,7 +168,7 @@ class Dialect:
         separated = f"{DELIMITERS.get(self.delimiter or ',', repr(self.delimiter))}-separated"
         header = "first line is a header" if self.header else "no header"
         if self.header and self.header_lines > 1:
-            header = "two lines of names"
+            header = f"{'two' if self.header_lines == 2 else 'three'} lines of names"
         if self.n_titles:
             header += f" below {counted(self.n_titles, 'title')}"
         encoding = f", {self.encoding}" if self.encoding else ""
@@ -226,7 +232,7 @@ def guess(
         layout = asked.layout or "wide"
     else:
         layout = asked.layout or _guess_layout(rows, above, words)
-    found = _named(replace(asked, delimiter=delimiter, layout=layout, header=False), rows)
+    found = with_names(replace(asked, delimiter=delimiter, layout=layout, header=False), rows)
     header = asked.header
     if header is None and layout == "wide":
         header = _wide_header(rows, above, words)
@@ -234,7 +240,7 @@ def guess(
         # Columns can be referred to by name only if there are names.
         named = any(not column.isdecimal() for column in asked.columns)
         header = named or _long_header(rows, found.picked(name), words)
-    found = _named(replace(found, header=header), rows)
+    found = with_names(replace(found, header=header), rows)
     if layout == "wide" and header and len(rows[0]) > 1:
         ends = (row[-1].strip() for row in rows if len(row) == len(rows[0]))
         found = replace(found, empty_end=not any(ends))
@@ -250,6 +256,14 @@ def guess(
 def _below_titles(path: Path, name: str, asked: Dialect) -> tuple[str, list[list[str]], Dialect]:
     """The delimiter, the sampled lines without titles above the names, and the number of these."""
     delimiter, rows = sampled(path, name, asked)
+    n_titles = count_titles(rows, name, asked)
+    if asked.header_row is not None:
+        asked = replace(asked, header=True)
+    return delimiter, rows[n_titles:], replace(asked, n_titles=n_titles)
+
+
+def count_titles(rows: list[list[str]], name: str, asked: Dialect) -> int:
+    """The number of lines above the names, given the first lines of a table, none of them blank."""
     n_titles = 0
     if asked.header_row is not None:
         n_titles = asked.header_row - 1
@@ -257,7 +271,6 @@ def _below_titles(path: Path, name: str, asked: Dialect) -> tuple[str, list[list
             raise FileError(
                 name, f"`header_row`: expected a line from 1 to {len(rows)}, got {asked.header_row}"
             )
-        asked = replace(asked, header=True)
     elif asked.header is not False:
         widths = [len(row) for row in rows]
         usual = max(set(widths), key=widths.count)
@@ -271,7 +284,7 @@ def _below_titles(path: Path, name: str, asked: Dialect) -> tuple[str, list[list
         first = rows[n_titles] if n_titles < len(rows) else []
         if len(first) != usual or any(_is_number(field) for field in first):
             n_titles = 0
-    return delimiter, rows[n_titles:], replace(asked, n_titles=n_titles)
+    return n_titles
 
 
 def sampled(path: Path, name: str, asked: Dialect) -> tuple[str, list[list[str]]]:
@@ -359,18 +372,63 @@ def guess_columns(path: Path, name: str, asked: Dialect, words: CellWords) -> Di
     header = asked.header
     if header is None:
         header = _names_columns(rows, words)
-    return _named(replace(asked, delimiter=delimiter, layout="wide", header=header), rows)
+    return with_names(replace(asked, delimiter=delimiter, layout="wide", header=header), rows)
 
 
-def _named(dialect: Dialect, rows: list[list[str]]) -> Dialect:
+def with_names(dialect: Dialect, rows: list[list[str]]) -> Dialect:
     """The dialect with the names of its columns, from one or two lines of names."""
     if not dialect.header:
         return replace(dialect, names=tuple(str(i + 1) for i in range(len(rows[0]))))
+    if dialect.layout == "wide" and (n_lines := _n_coded(rows)):
+        names = [" ".join(text.split()) or code for code, text in zip(*rows[:2], strict=True)]
+        return replace(dialect, names=tuple(distinct(names)), header_lines=n_lines)
     if dialect.layout == "wide" and _has_options(rows):
         names = _questions_and_options(rows[0], rows[1])
         return replace(dialect, names=tuple(names), header_lines=2)
     names = [field.strip() or f"column {i + 1}" for i, field in enumerate(rows[0])]
+    if dialect.layout == "wide":
+        for j, name in _spanned(rows).items():
+            names[j] = name
     return replace(dialect, names=tuple(distinct(names)))
+
+
+def _spanned(rows: list[list[str]]) -> dict[int, str]:
+    """The names of checkboxes below a question that spans several columns, by their numbers.
+
+    Only the first of the columns has a name, and each of them holds one label or nothing.
+    """
+    first = [field.strip() for field in rows[0]]
+    names: dict[int, str] = {}
+    body = [row for row in rows[1:] if len(row) == len(first)]
+    labels = [{row[j].strip() for row in body} - {""} for j in range(len(first))]
+    start = 0
+    for j in range(1, len(first) + 1):
+        if j < len(first) and not first[j] and len(labels[j]) == 1:
+            continue
+        boxes = labels[start:j]
+        if j > start + 1 and first[start] and all(len(label) == 1 for label in boxes):
+            names |= {start + i: f"{first[start]}: {min(label)}" for i, label in enumerate(boxes)}
+        start = j
+    return names if len(set(names.values())) == len(names) else {}
+
+
+def _n_coded(rows: list[list[str]]) -> int:
+    """Number of lines of names that Qualtrics writes: short names, questions, perhaps identifiers.
+
+    Short names are Q1, Q2_3 and so on, and questions do not occur below. 0 if it is another table.
+    """
+    if len(rows) < 3 or len(rows[1]) != len(rows[0]):
+        return 0
+    if len(rows[2]) == len(rows[0]) and all(_IMPORT_ID.match(field) for field in rows[2]):
+        return 3
+    coded = [bool(_CODED.fullmatch(field.strip())) for field in rows[0]]
+    questions = [rows[1][j].strip() for j, is_code in enumerate(coded) if is_code]
+    body = [row for row in rows[2:] if len(row) == len(rows[0])]
+    below = {row[j].strip() for row in body for j, is_code in enumerate(coded) if is_code}
+    asked = sum(len(text.split()) > 2 for text in questions)
+    if 3 * sum(coded) < len(coded) or 2 * asked < len(questions) or not body:
+        return 0
+    return 2 if all(text and text not in below for text in questions) else 0
 
 
 def _has_options(rows: list[list[str]]) -> bool:
@@ -422,6 +480,8 @@ def _names_columns(rows: list[list[str]], words: CellWords) -> bool:
     below = [[row[i].strip() for row in body if len(row) > i] for i in range(len(first))]
     if all(is_cell(field, words) for field in first):
         return False
+    if _n_coded(rows):
+        return True
     if any(_is_number(field) for field in first):
         above_numbers = any(
             field and not _is_number(field) and cells and all(_is_number(c) for c in cells if c)
@@ -447,9 +507,23 @@ def _guess_layout(rows: list[list[str]], above: bool, words: CellWords) -> Layou
         ratings = above and all(is_value(row[1], words) for row in body)
         return "pairs" if second_is_key and not ratings else "wide"
     third_is_value = all(is_value(row[2], words) for row in body)
-    if width <= 4 and third_is_value and (second_is_key or above):
+    if width <= 4 and third_is_value and (second_is_key or above) and not _describes(rows):
         return "triples"
     return "wide"
+
+
+def _describes(rows: list[list[str]]) -> bool:
+    """Whether the second column describes rows that all differ, or is often empty.
+
+    In triples, rows and columns recur, and both have names. Usual headings say more than that.
+    """
+    names, body = rows[0], rows[1:]
+    if all(map(is_heading, names[:2])) or is_value(names[2]) or len(body) < ENOUGH_LINES:
+        return False
+    firsts = {row[0] for row in body}
+    is_key = len(firsts) == len(body) and not any(map(_is_number, firsts))
+    empty = sum(not row[1].strip() for row in body)
+    return 10 * empty > len(body) or (is_key and not is_heading(names[1]))
 
 
 def _lists_choices(rows: list[list[str]]) -> bool:

@@ -129,9 +129,10 @@ def encode_frame(
     """
     import polars as pl
 
-    from boolweave.encoding.choosing import Rules, parse_rules, rules_of, vote_columns
     from boolweave.encoding.choosing import Settings as EncoderSettings
+    from boolweave.encoding.choosing import vote_columns
     from boolweave.encoding.columns import Columns
+    from boolweave.encoding.rules import Rules, parse_rules, rules_of
     from boolweave.encoding.tables import columns_of, without_blanks
 
     rules = Rules({})
@@ -214,8 +215,10 @@ def _with_labels(dialect: Dialect, plan: Plan, name: str) -> Dialect:
 
 
 def _label_among(plan: Plan, table: pl.DataFrame, frame: pl.DataFrame) -> int | None:
-    """The position of the first column of identifiers that all differ."""
-    for line in plan:
+    """The position of the first column of identifiers that all differ; names of these precede."""
+    from boolweave.encoding.choosing import is_id_name
+
+    for line in sorted(plan, key=lambda line: not is_id_name(line.name)):
         column = table[line.name]
         if line.kind == "id" and not column.null_count() and column.n_unique() == len(column):
             return frame.columns.index(line.name)

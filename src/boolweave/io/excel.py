@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
+from boolweave.io.dialect import Dialect, count_titles, with_names
 from boolweave.io.files import FileError, expecting
 from boolweave.runtime.extras import need
 from boolweave.runtime.free_memory import format_bytes, free_memory
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from boolweave.io.options import Options
 
+# Number of rows by which the header is recognized.
+SAMPLE_ROWS = 40
 # Background colour of the cells that were filled in.
 COLOUR = "#FFE699"
 MOST_ROWS = 1_048_575  # below the header
@@ -68,14 +71,19 @@ def read_sheet(path: Path, name: str, options: Options) -> pl.DataFrame:
     need("fastexcel", f"{name}: reading a workbook")
     header, header_row = options.dialect.header is not False, options.dialect.header_row
     above = header_row - 1 if header and header_row is not None else None
+    names: list[str] = []
     # Errors of zip, of XML and of calamine, which reads the sheet, have no common class.
     with expecting(name, "a workbook (.xlsx)", Exception):
+        sheet = _checked_sheet(path, name, options.dialect.sheet)
+        if header and header_row is None:
+            above, names = _header_of(path, sheet)
         frame = pl.read_excel(
             path,
-            sheet_name=_checked_sheet(path, name, options.dialect.sheet),
+            sheet_name=sheet,
             engine="calamine",
             has_header=header,
             read_options={} if above is None else {"header_row": above},
+            drop_empty_cols=not names,
             infer_schema_length=None,
             raise_if_empty=False,
         )
@@ -87,8 +95,42 @@ def read_sheet(path: Path, name: str, options: Options) -> pl.DataFrame:
             "expected rows below the header, got only the header; add them, or pass "
             "`header=False` if the first row is not a header",
         )
+    if len(names) == frame.width:
+        return frame.rename(dict(zip(frame.columns, names, strict=True)))
     names = [old if header and old[:11] != "__UNNAMED__" else "" for old in frame.columns]
     return frame.rename(dict(zip(frame.columns, _named(names), strict=True)))
+
+
+def _header_of(path: Path, sheet: str) -> tuple[int | None, list[str]]:
+    """The row of names, from 0, and the names if there are titles above or several rows of names.
+
+    They are found as in a text table.
+    """
+    import polars as pl
+
+    sample = pl.read_excel(
+        path,
+        sheet_name=sheet,
+        engine="calamine",
+        has_header=False,
+        read_options={"n_rows": SAMPLE_ROWS, "dtypes": "string"},
+        drop_empty_rows=False,
+        drop_empty_cols=False,
+        raise_if_empty=False,
+    )
+    filled = [
+        (number, ["" if cell is None else str(cell) for cell in row])
+        for number, row in enumerate(sample.rows())
+        if any(cell not in (None, "") for cell in row)
+    ]
+    rows = [row for _, row in filled]
+    if not rows:
+        return None, []
+    n_titles = count_titles(rows, sheet, Dialect())
+    found = with_names(Dialect(layout="wide", header=True), rows[n_titles:])
+    if not n_titles and found.header_lines == 1:
+        return None, []
+    return filled[n_titles + found.header_lines - 1][0], list(found.names)
 
 
 def _named(names: list[str]) -> list[str]:

@@ -116,6 +116,9 @@ def local_copy(source: str | Path) -> Iterator[tuple[Path, str]]:
 
 # Encodings of text that are not UTF-8, as they are tried.
 _ENCODINGS = ("cp1252", "latin_1", "mac_roman")
+# Letters and signs of Western European languages, without those that they hardly have: ä in Windows
+# is ‰ on an old Mac, and ä there is Š in Windows.
+_WESTERN = frozenset("äöüßÄÖÜéèêëàâáãåæçíìîïñóòôõøúùûÉÅØÇ€£°–—’‘“”„«»…•·§½²³©®™¿¡")
 # Number of bytes of lines that are not plain ASCII, by which an encoding is recognized.
 _ODD_BYTES = 20_000
 
@@ -177,10 +180,22 @@ def _encoding_of(path: Path) -> str | None:
             if not line.isascii() and size < _ODD_BYTES:
                 lines.append(line)
                 size += len(line)
+    sample = b"".join(lines)
+    usual = {name: _usual_characters(sample, name) for name in ("cp1252", "mac_roman")}
+    if usual["cp1252"] != usual["mac_roman"]:
+        return max(usual, key=lambda name: usual[name])
     from charset_normalizer import from_bytes
 
-    best = from_bytes(b"".join(lines), cp_isolation=list(_ENCODINGS)).best()
+    best = from_bytes(sample, cp_isolation=list(_ENCODINGS)).best()
     return "latin_1" if best is None else best.encoding
+
+
+def _usual_characters(text: bytes, encoding: str) -> int:
+    """The number of characters that Western European texts have; −1 if a byte has no meaning."""
+    try:
+        return sum(character in _WESTERN for character in text.decode(encoding))
+    except UnicodeDecodeError:
+        return -1
 
 
 @contextmanager

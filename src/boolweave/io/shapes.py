@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,7 +26,16 @@ TIMES_AGAIN = 1.5
 CODE_BOOKS = {
     # Voteview: 1 to 3 yea, 4 to 6 nay, 7 to 9 present or not voting, 0 not a member.
     ("rollnumber", "icpsr", "cast_code"): ("1,2,3", "4,5,6", "0,7,8,9"),
+    # Polis: 1 agree, -1 disagree, 0 pass.
+    ("voter-id", "comment-id", "vote"): ("1", "-1", "0"),
 }
+# Names of columns that say who, which are rows, and of columns that say when.
+_WHO = re.compile(
+    r"user|voter|participant|person|people|employee|account|login|sign.?in|principal|customer"
+    r"|respondent|patient|student|visitor",
+    re.IGNORECASE,
+)
+_WHEN = re.compile(r"time|date|stamp|created|modified|since|until", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -104,6 +114,7 @@ def long_form(frame: pl.DataFrame, words: CellWords) -> LongForm | None:
         if not (is_grid or is_named) or lines.select(row, column).n_unique() < n_lines:
             continue
         others = [name for name, n in counts.items() if n > 1 and name not in (row, column)]
+        others = [name for name in others if not _WHEN.search(name)]
         others = [
             name
             for name in others
@@ -138,6 +149,13 @@ def _is_id(name: str) -> bool:
 
 
 def _pairs(keys: list[str]) -> Iterator[tuple[str, str]]:
-    """Pairs of columns; those whose first name is that of an identifier precede the others."""
-    ordered = sorted(keys, key=lambda name: not _is_id(name))
-    return ((row, column) for row in ordered for column in keys if row != column)
+    """Pairs of columns: those of known publications, then those whose first name says who.
+
+    Other identifiers follow, and then the rest.
+    """
+    by_name = {name.lower(): name for name in keys}
+    for row, column, _ in CODE_BOOKS:
+        if row in by_name and column in by_name:
+            yield by_name[row], by_name[column]
+    ordered = sorted(keys, key=lambda name: (not _WHO.search(name), not _is_id(name)))
+    yield from ((row, column) for row in ordered for column in keys if row != column)

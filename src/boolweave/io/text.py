@@ -22,7 +22,9 @@ from boolweave.data.labels import Labels
 from boolweave.data.observations import Observations
 from boolweave.io import Reading
 from boolweave.io.cells import (
+    TRIPLES,
     Numbering,
+    TwiceError,
     codes_of_column,
     number_integers,
     observe,
@@ -75,7 +77,7 @@ def read_text(path: Path, name: str, options: Options) -> Reading:
     read = _read_wide if dialect.layout == "wide" else _read_long
     try:
         reading = read(TextTable(path, name, dialect), options)
-    except (CellError, LabelError) as error:
+    except (CellError, LabelError, TwiceError) as error:
         asked = options.dialect.columns or options.dialect.layout in ("triples", "pairs")
         if options.encode == "never" or options.above is not None or asked:
             raise
@@ -84,7 +86,9 @@ def read_text(path: Path, name: str, options: Options) -> Reading:
             return among
         if not _may_be_columns(dialect):
             raise
-        return _encoded(path, name, options, error)
+        reading = _encoded(path, name, options, error)
+        said = TRIPLES if isinstance(error, TwiceError) else ""
+        return replace(reading, guess=reading.guess + said)
     _check_lines(reading.observations.n_rows, dialect, name)
     return reading
 

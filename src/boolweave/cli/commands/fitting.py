@@ -39,6 +39,7 @@ from boolweave.cli.output import (
     check_picture,
     in_words,
     print_message,
+    print_paragraph,
     put_answer,
     put_json,
     put_table,
@@ -288,7 +289,7 @@ def info(
             )
         plan.write_csv(reading.plan)
     for line in contents.encoded.in_words() if contents.encoded is not None else ():
-        print_message(line, False)
+        print_paragraph(line, False)
     seen = contents.observations
     per_row, per_column = seen.observed_per_line()
     share = seen.n_observed / max(seen.n_rows * seen.n_columns, 1)
