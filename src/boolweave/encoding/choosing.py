@@ -584,9 +584,10 @@ def _planned_parts(name: str, dates: pl.Series, rest: str) -> tuple[tuple[str, F
         cells = part_of(dates, part).alias(f"{name} {part}")
         if colon:
             exact, values = "|" in edges, cells.drop_nulls().to_numpy()
-            cuts = np.array(edges_in(edges.replace("|", ","), piece))[int(exact) :]
+            numbers = edges_in(edges.replace("|", ","), piece)
             nested = kind_of_numbers(kind) == "thresholds"
-            parts.append((part, _numbers(cells.name, values, cuts, nested, exact)))
+            feature = _numbers(cells.name, values, np.array(numbers[int(exact) :]), nested, exact)
+            parts.append((part, replace(feature, values=tuple(numbers)) if exact else feature))
         else:
             names = tuple(level.strip() for level in levels.split(",") if level) or ALL_OF[part]
             pooled = _pooled(names)
