@@ -96,11 +96,11 @@ def about_contradictions(result: Result, parameters: Any) -> None:
 
 def _n_impossible(result: Result) -> int:
     """Count observed entries that have the probability 0, given the decoded factors."""
-    channel, seen = result.model.channel, result.observations
+    channel, observations = result.model.channel, result.observations
     if channel.is_uniform:
         impossible = np.column_stack(channel.log_probabilities_by_value()) <= -HARD_EVIDENCE
-        return int(result.decoded_counts(seen)[impossible].sum()) if impossible.any() else 0
-    local = seen.to_local()
+        return int(result.decoded_counts(observations)[impossible].sum()) if impossible.any() else 0
+    local = observations.to_local()
     rows, columns = local.rows_of_entries(), local.indices
     given = channel.log_probabilities(rows, columns, local.values, local.shape)
     product = product_at(

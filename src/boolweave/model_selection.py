@@ -164,5 +164,5 @@ class EntryScorer:
             )
         method, of, more_is_better = MEASURES[self.measure]
         answer = getattr(estimator, method)(X.rows_of_entries(), X.indices)
-        found = float(of(X.values, np.asarray(answer).ravel()))
-        return found if more_is_better else -found
+        score = float(of(X.values, np.asarray(answer).ravel()))
+        return score if more_is_better else -score

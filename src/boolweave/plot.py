@@ -105,8 +105,8 @@ def plot_tiles(
     top = _strips(right.T[columns], colours).transpose(1, 0, 2)
     if groups is not None:
         known = group_colours or {}
-        own = [to_rgb(known.get(str(group), "#999999")) for group in groups[columns]]
-        top = np.concatenate([np.array([own]), top])
+        colours_of_groups = [to_rgb(known.get(str(group), "#999999")) for group in groups[columns]]
+        top = np.concatenate([np.array([colours_of_groups]), top])
     side = _strips(left[rows], colours)
 
     figure.get_layout_engine().set(w_pad=0.06, h_pad=0.04)  # type: ignore[call-arg, union-attr]
@@ -295,9 +295,9 @@ def plot_bars(
     figure = new_figure(7, 0.3 * len(names) + 1.2)
     axes = figure.subplots()
     colours = [ONE if value == values.min() else ZERO for value in values]
-    at = np.arange(len(names))
-    axes.barh(at, values, xerr=errors, color=colours, edgecolor=FAINT, capsize=2)
-    axes.set_yticks(at, [shortened(name, 60) for name in names], fontsize=8)
+    places = np.arange(len(names))
+    axes.barh(places, values, xerr=errors, color=colours, edgecolor=FAINT, capsize=2)
+    axes.set_yticks(places, [shortened(name, 60) for name in names], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel(label)
     return figure

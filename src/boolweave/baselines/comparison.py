@@ -214,26 +214,26 @@ class Comparison:
         --------
         >>> from boolweave.baselines.comparison import Comparison
         >>> losses = {"a": [0.2, 0.3, 0.4], "b": [0.3, 0.4, 0.6]}
-        >>> folds = {name: [{"log_loss": x} for x in own] for name, own in losses.items()}
+        >>> folds = {name: [{"log_loss": x} for x in each] for name, each in losses.items()}
         >>> print(Comparison(folds, {}).verdict())
         a wins by log-loss: 0.300, 0.133 ± 0.033 lower than b (second best), better in 3 of 3 splits
         """
         winner = self.best(measure)
         if winner is None:
             return None
-        folds = {name: own for name, own in self.folds.items() if name != winner}
+        folds = {name: lines for name, lines in self.folds.items() if name != winner}
         runner_up = Comparison(folds, {}).best(measure)
         if runner_up is None:
             return None
-        own, other = (
+        best, second = (
             np.array([fold[measure] for fold in self.folds[name]]) for name in (winner, runner_up)
         )
-        gain = own - other if MEASURES[measure] else other - own
+        gain = best - second if MEASURES[measure] else second - best
         return Verdict(
             measure,
             winner,
             runner_up,
-            float(own.mean()),
+            float(best.mean()),
             float(gain.mean()),
             _standard_error(gain),
             int(np.count_nonzero(gain > 0)),
@@ -465,9 +465,9 @@ def _parameters(
     name: str, n_components: int | str, n_jobs: int | None, seed: int | None, ours: dict[str, Any]
 ) -> dict[str, Any]:
     """The parameters of one method; additional ones of the caller are for our estimators."""
-    kind, own, takes = METHODS[name]
+    kind, fixed, takes = METHODS[name]
     common = {"n_components": n_components, "n_jobs": n_jobs, "random_state": seed}
-    given = own | {key: common[key] for key in takes}
+    given = fixed | {key: common[key] for key in takes}
     return given | {key: ours[key] for key in _PARAMETERS.get(kind, ()) if key in ours}
 
 

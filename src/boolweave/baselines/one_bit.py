@@ -89,10 +89,10 @@ class OneBitCompletion(Baseline):
     def _fit(self, observations: Observations) -> None:
         self.beta_ = self._choose(observations) if self.beta == "auto" else float(self.beta)
         self.intercept_ = self._intercept(observations)
-        found = self._solve(observations, self.beta_, None, self.max_iter, self.tol)
-        self.left_, self.right_ = found.left, found.right
-        self.n_components_ = found.left.shape[1]
-        self.n_iter_ = found.n_iter
+        solution = self._solve(observations, self.beta_, None, self.max_iter, self.tol)
+        self.left_, self.right_ = solution.left, solution.right
+        self.n_components_ = solution.left.shape[1]
+        self.n_iter_ = solution.n_iter
 
     def _choose(self, observations: Observations) -> float:
         """Choose the beta with the lowest log-loss on held-out entries, from small to large."""
@@ -101,13 +101,13 @@ class OneBitCompletion(Baseline):
         # "auto" tries radii β √(M N) from small to large, growing by this factor, and stops when
         # one does not lower the held-out log-loss.
         first_beta, beta_step, most_betas = 0.1, 2.0, 8
-        best, beta, found = np.inf, first_beta, None
+        best, beta, solution = np.inf, first_beta, None
         # The fits that try radii need not be as exact as the last one.
         rough_iterations, rough_tol = 60, 1e-3
         for i in range(most_betas):
             candidate = first_beta * beta_step**i / np.sqrt(self.rank)
-            found = self._solve(kept, candidate, found, rough_iterations, rough_tol)
-            score = self.intercept_ + found.scores(check.rows, check.columns)
+            solution = self._solve(kept, candidate, solution, rough_iterations, rough_tol)
+            score = self.intercept_ + solution.scores(check.rows, check.columns)
             loss = log_loss(check.values, sigmoid(score))
             if not loss < best:
                 break

@@ -93,9 +93,9 @@ def measure(
     def judged(some: Any) -> dict[str, float]:
         return judge(rows[some], values[some], p[some], predicted[some], top)
 
-    found = judged(slice(None))
-    errors = jackknife(rows, judged, found) if with_errors else {}
-    return {**found, **errors, "seconds": seconds, "rank": _rank(model)}
+    measures = judged(slice(None))
+    errors = jackknife(rows, judged, measures) if with_errors else {}
+    return {**measures, **errors, "seconds": seconds, "rank": _rank(model)}
 
 
 def judge(rows: Any, values: Any, p: Any, predicted: Any, top: int) -> dict[str, float]:
@@ -115,7 +115,7 @@ def judge(rows: Any, values: Any, p: Any, predicted: Any, top: int) -> dict[str,
 def jackknife(
     rows: NDArray[np.int64],
     judged: Callable[[NDArray[np.bool_]], dict[str, float]],
-    found: dict[str, float],
+    measures: dict[str, float],
 ) -> dict[str, float]:
     """Standard errors of the measures, computed by leaving out groups of rows in turn.
 
@@ -126,11 +126,11 @@ def jackknife(
     most = 20
     n_groups = min(most, int(row.max()) + 1)
     if n_groups < 2:
-        return {f"{name}_error": float("nan") for name in found}
+        return {f"{name}_error": float("nan") for name in measures}
     without = [judged(row % n_groups != group) for group in range(n_groups)]
     return {
         f"{name}_error": float(np.sqrt(n_groups - 1) * np.std([part[name] for part in without]))
-        for name in found
+        for name in measures
     }
 
 

@@ -77,11 +77,11 @@ class RemoteMessages(Messages):
 
     def integers(self, place: str = "") -> IntegerMessages:
         """Fetch the messages that are integers; `place` is the prefix of their attributes."""
-        found = {
+        fetched = {
             field.name: self.cluster.call_all("messages", self.key, place + field.name)
             for field in fields(IntegerMessages)
         }
-        return IntegerMessages(**{name: _joined(name, parts) for name, parts in found.items()})
+        return IntegerMessages(**{name: _joined(name, parts) for name, parts in fetched.items()})
 
 
 class RemoteBeliefs:

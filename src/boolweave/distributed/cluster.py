@@ -68,14 +68,14 @@ class Cluster:
         futures = []
         parts = zip(self.runs, self.blocks, self.workers, entries_of(self.runs), strict=True)
         for run, share, worker, part in parts:
-            own = [(start - run.start, stop - run.start) for start, stop in cuts[share]]
+            blocks_of_run = [(start - run.start, stop - run.start) for start, stop in cuts[share]]
             if isinstance(part[2], np.ndarray):  # it is in this process
                 (part,) = self.watch.results(partial(self._send, part, worker), needed=[worker])
             futures.append(
                 self.client.submit(
                     Rows,
                     part,
-                    own,
+                    blocks_of_run,
                     run.start,
                     n_rows,
                     actor=True,

@@ -203,15 +203,15 @@ def sum_of(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 def _names(part: tuple[Any, ...]) -> list[Any]:
     """For rows and columns: the labels in the order of first appearance, or the largest number."""
-    found: list[Any] = []
+    names: list[Any] = []
     for keys in part[:2]:
         keys = np.asarray(keys)
         if keys.dtype.kind in "iuf" or not keys.size:
-            found.append(int(keys.max()) if keys.size else -1)
+            names.append(int(keys.max()) if keys.size else -1)
             continue
         labels, first = np.unique(keys.astype(np.str_), return_index=True)
-        found.append(labels[np.argsort(first)])
-    return found
+        names.append(labels[np.argsort(first)])
+    return names
 
 
 def _axis(parts: list[Any], side: str, length: int | None) -> tuple[int, NDArray[np.str_] | None]:
@@ -245,7 +245,7 @@ def observed(X: Any, client_of: Callable[[], Any], absent: Absent) -> RemoteEntr
         blocks = X.rechunk({1: -1}).to_delayed().ravel()
         starts = np.cumsum([0, *X.chunks[0]])
         triples = dask.delayed(_triples_of_rows)
-        parts = [triples(b, int(at), absent) for b, at in zip(blocks, starts, strict=False)]
+        parts = [triples(b, int(start), absent) for b, start in zip(blocks, starts, strict=False)]
         return RemoteEntries(client, parts, X.shape)
     if is_frame:
         _three_columns(list(X.columns))

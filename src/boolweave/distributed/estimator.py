@@ -95,11 +95,11 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization, ClusterParamete
         def attempt() -> tuple[Result, RankSelection | None, int]:
             cluster = Cluster(watch)
             with watch.shielded():
-                found = super(DaskBooleanMatrixFactorization, self)._run(
+                fitted = super(DaskBooleanMatrixFactorization, self)._run(
                     observations, seed, ClusterBackends(cluster)
                 )
                 cluster.clean_up()
-            return found
+            return fitted
 
         if self.checkpoint is None:
             return watch.repeated(attempt)
@@ -126,15 +126,15 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization, ClusterParamete
     # ------------------------------------------------------------ dask collections
 
     def _converted(self, X: Any) -> ObservedEntries:
-        found = observed(X, self._client, self.absent)
-        if found is None:
+        entries = observed(X, self._client, self.absent)
+        if entries is None:
             return super()._converted(X)
         if self.zeros == "collective":
             raise ValueError(
                 '`zeros="collective"` needs the ones in this process: pass a scipy.sparse matrix '
                 'instead of a Dask collection or files, or set `zeros="exact"`'
             )
-        return found
+        return entries
 
     def _observe(self, X: Any, *, reset: bool) -> ObservedEntries:
         """Convert input and check it; scikit-learn does not check Dask collections."""

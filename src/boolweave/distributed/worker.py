@@ -219,9 +219,9 @@ class Rows:
             raise answer["exception"]
 
     async def _receive(self, sender: int, n: int) -> Any:
-        found = await self._slot(sender, n)
+        received = await self._slot(sender, n)
         del self._waiting[sender, n]
-        return found
+        return received
 
     async def take(self, sender: int, n: int, array: NDArray[Any]) -> None:
         """Receive a sum from another worker."""

@@ -270,31 +270,31 @@ def no_array(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     return np.broadcast_to(np.zeros((), dtype=dtype), shape)
 
 
-def check_like(template: object, found: object) -> None:
+def check_like(template: object, stored: object) -> None:
     """Raise ValueError unless two objects agree in classes, lengths, shapes and types."""
     if isinstance(template, np.ndarray):
-        if not isinstance(found, np.ndarray):
+        if not isinstance(stored, np.ndarray):
             raise ValueError("expected an array")
-        same = found.shape == template.shape and found.dtype == template.dtype
-        if not (same and found.flags.c_contiguous):
+        same = stored.shape == template.shape and stored.dtype == template.dtype
+        if not (same and stored.flags.c_contiguous):
             raise ValueError(
-                f"expected {template.dtype} {template.shape}, got {found.dtype} {found.shape}"
+                f"expected {template.dtype} {template.shape}, got {stored.dtype} {stored.shape}"
             )
     elif isinstance(template, list):
-        if type(found) is not list or len(found) != len(template):
+        if type(stored) is not list or len(stored) != len(template):
             raise ValueError("other blocks")
-        for one, other in zip(template, found, strict=True):
+        for one, other in zip(template, stored, strict=True):
             check_like(one, other)
     elif is_dataclass(template):
-        if type(found) is not type(template):
+        if type(stored) is not type(template):
             raise ValueError(f"expected {type(template).__name__}")
         for field in fields(template):
-            one, other = getattr(template, field.name), getattr(found, field.name)
+            one, other = getattr(template, field.name), getattr(stored, field.name)
             if field.name == "sums" and isinstance(other, np.ndarray) and other.dtype in _SUMS:
                 one = no_array(one.shape, other.dtype)
             check_like(one, other)
     elif isinstance(template, int):
-        if not isinstance(found, int | np.integer) or found < 0:
+        if not isinstance(stored, int | np.integer) or stored < 0:
             raise ValueError("expected a whole number")
-    elif isinstance(found, np.ndarray | dict | list):  # None, or numbers that are only compared
+    elif isinstance(stored, np.ndarray | dict | list):  # None, or numbers that are only compared
         raise ValueError("unexpected arrays")

@@ -45,7 +45,7 @@ CHUNK = 512
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class FloatBlock:
     """A run of consecutive rows with entries Ω of their own."""
 
     start: int
@@ -79,7 +79,7 @@ class Block:
 class FloatProblem(Problem):
     """A problem whose entries may all have different evidence."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[FloatBlock, ...]
 
     @property
     def n_entries(self) -> int:
@@ -138,7 +138,7 @@ class FloatBackend:
         for start, stop in split_rows(indptr):
             first, last = indptr[start], indptr[stop]
             blocks.append(
-                Block(
+                FloatBlock(
                     start,
                     stop,
                     indptr[start : stop + 1] - first,
@@ -234,7 +234,7 @@ class FloatBackend:
 
         xor = xor_of(problem.model.product)
 
-        def explained(block: Block) -> float:
+        def explained(block: FloatBlock) -> float:
             return variables.explained_evidence(xor, block.for_kernels(), rows[block.rows], columns)
 
         evidence = float(sum(run_all(self.pool, explained, problem.blocks)))

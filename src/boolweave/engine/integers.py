@@ -511,11 +511,11 @@ def sums_of(
     for block, phi, psi, side in iterate_blocks(blocks, lambda part: (*part[0].arrays, *part[1:3])):
         offsets = problem.offsets(block, semiring)
         row_of = np.repeat(np.arange(block.stop - block.start), np.diff(block.indptr))
-        for array, at, of in ((phi, row_of, side), (psi, block.columns, columns)):
+        for array, line, of in ((phi, row_of, side), (psi, block.columns, columns)):
             out = of.table(of.sums).T
             for k in range(problem.n_components):
                 values = block.from_lanes(array[:, k : k + 1])[:, 0] - offsets
-                out[k] += np.bincount(at, values, out.shape[1]).astype(out.dtype)
+                out[k] += np.bincount(line, values, out.shape[1]).astype(out.dtype)
     return sums
 
 
@@ -688,7 +688,7 @@ def update(
                 iteration.xor, *entries, *at_entries, bounds, damping, scratch
             )
         else:
-            own = None if iteration.per_entry is None else iteration.per_entry[i]
+            evidence = None if iteration.per_entry is None else iteration.per_entry[i]
             moved = integer_sum_product.sum_product(
                 iteration.xor,
                 *entries,
@@ -697,7 +697,7 @@ def update(
                 by,
                 sums.ones[i],
                 *more,
-                own,
+                evidence,
             )
         change = max(change, float(moved))
         of_field = None if iteration.field is None else iteration.field.of_rows(block.rows)

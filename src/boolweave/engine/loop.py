@@ -38,22 +38,26 @@ def converged(state: State, tol: float) -> bool:
 
 
 def iterate(
-    backend: AnyBackend, problem: Problem, at: Iterates, damping: float, keep_last: bool = False
+    backend: AnyBackend,
+    problem: Problem,
+    iterates: Iterates,
+    damping: float,
+    keep_last: bool = False,
 ) -> None:
     """Do one iteration, note how it went, and keep the beliefs if they are the best so far.
 
     Those of sum-product are marginals, of which the last are the best.
     """
-    state = at.state
+    state = iterates.state
     backend.step(problem, state, damping)
     score = backend.log_posterior(problem, state)
-    at.residuals.append(state.residual)
-    at.scores.append(score)
-    at.changes.append(sum(state.n_changed))
-    if keep_last or state.semiring == "sum-product" or score >= at.best_score:
-        before, at.best = at.best, None  # which Ctrl-C may leave half overwritten
-        at.best = backend.keep_beliefs(problem, state, before)
-        at.best_score = score
+    iterates.residuals.append(state.residual)
+    iterates.scores.append(score)
+    iterates.changes.append(sum(state.n_changed))
+    if keep_last or state.semiring == "sum-product" or score >= iterates.best_score:
+        before, iterates.best = iterates.best, None  # which Ctrl-C may leave half overwritten
+        iterates.best = backend.keep_beliefs(problem, state, before)
+        iterates.best_score = score
 
 
 def run(
@@ -75,33 +79,33 @@ def run(
     """
     run = run or Run()
 
-    def step(at: Iterates) -> bool:
-        n, state = len(at.scores), at.state
+    def step(iterates: Iterates) -> bool:
+        n, state = len(iterates.scores), iterates.state
         if n >= max_iter or (n >= LEAST_ITERATIONS and converged(state, tol)):
             return False
-        iterate(backend, problem, at, damping, keep_last)
-        run.progress.iteration(state.n_iter, state.residual, at.scores[-1])
+        iterate(backend, problem, iterates, damping, keep_last)
+        run.progress.iteration(state.n_iter, state.residual, iterates.scores[-1])
         return True
 
-    with run.recorder.frame("run", lambda: Iterates(state), Iterates) as at:
-        state = at.state
-        ended = drive(step, at, run)
+    with run.recorder.frame("run", lambda: Iterates(state), Iterates) as iterates:
+        state = iterates.state
+        ended = drive(step, iterates, run)
         ending = Ending.of(converged(state, tol)) if ended else Ending.INTERRUPTED
-        if at.best is None:
-            at.best = backend.keep_beliefs(problem, state, None)
-            at.best_score = backend.log_posterior(problem, state)
+        if iterates.best is None:
+            iterates.best = backend.keep_beliefs(problem, state, None)
+            iterates.best_score = backend.log_posterior(problem, state)
     return Result(
         model=problem.model,
         observations=observations,
-        row_log_odds=with_infinities(at.best.rows),
-        column_log_odds=with_infinities(at.best.columns),
-        log_posterior=at.best_score,
+        row_log_odds=with_infinities(iterates.best.rows),
+        column_log_odds=with_infinities(iterates.best.columns),
+        log_posterior=iterates.best_score,
         ending=ending,
-        n_iter=len(at.scores),
+        n_iter=len(iterates.scores),
         history={
-            "residual": np.array(at.residuals, dtype=np.float64),
-            "log_posterior": np.array(at.scores, dtype=np.float64),
-            "changes": np.array(at.changes, dtype=np.float64),
+            "residual": np.array(iterates.residuals, dtype=np.float64),
+            "log_posterior": np.array(iterates.scores, dtype=np.float64),
+            "changes": np.array(iterates.changes, dtype=np.float64),
         },
         marginal=state.semiring == "sum-product",
     )

@@ -56,15 +56,16 @@ def latent_at(
     # If there are more pairs than columns, all columns are computed once.
     all_columns = by_column(column_log_odds, marginal) if n >= n_columns else None
     for some in cut(n, K, VALUES_AT_A_TIME):
-        own_rows, own_columns = rows[some], columns[some]
-        begins = np.ones(len(own_rows), dtype=bool)
-        np.not_equal(own_rows[1:], own_rows[:-1], out=begins[1:])
+        pair_rows, pair_columns = rows[some], columns[some]
+        begins = np.ones(len(pair_rows), dtype=bool)
+        np.not_equal(pair_rows[1:], pair_rows[:-1], out=begins[1:])
         if all_columns is None:
-            y, column = by_column(column_log_odds[:, own_columns], marginal), np.arange(len(begins))
+            y = by_column(column_log_odds[:, pair_columns], marginal)
+            column = np.arange(len(begins))
         else:
-            y, column = all_columns, np.asarray(own_columns, dtype=np.int64)
+            y, column = all_columns, np.asarray(pair_columns, dtype=np.int64)
         # A row is computed once for a run of its pairs.
-        row, x = np.cumsum(begins) - 1, by_row(row_log_odds[own_rows[begins]], marginal)
+        row, x = np.cumsum(begins) - 1, by_row(row_log_odds[pair_rows[begins]], marginal)
         chances_of_pairs(product == "xor", row, column, x, y, out[some])
     return out
 
@@ -363,11 +364,11 @@ class ListedRows:
                 start, stop = first + some.start, first + some.stop
                 x, begins = by_variable(row_log_odds[start:stop]), indptr[start : stop + 1]
                 entries = slice(*(begins[[0, -1]] - indptr[first]))
-                own = columns[entries], values[entries]
+                listed = columns[entries], values[entries]
                 if fixed.marginal:
-                    covered += predicting.count_likely(product == "xor", begins, *own, x, y)
+                    covered += predicting.count_likely(product == "xor", begins, *listed, x, y)
                 else:
-                    block = Block(None, start, begins - begins[0], *own)
+                    block = Block(None, start, begins - begins[0], *listed)
                     covered += variables.count_covered(xor_of(product), block, x, y)
         ones = observations.n_ones
         of_value = np.array([observations.n_observed - ones, ones])

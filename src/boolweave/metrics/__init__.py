@@ -529,11 +529,11 @@ def match_factors(X_a: ArrayLike, Y_a: ArrayLike, X_b: ArrayLike, Y_b: ArrayLike
     union = size_a[:, None] + size_b[None, :] - common
     # Two empty tiles are equal.
     jaccard = np.where(union > 0, common / np.maximum(union, 1), 1.0)
-    own, partner = linear_sum_assignment(jaccard, maximize=True)
+    factors, partner = linear_sum_assignment(jaccard, maximize=True)
     permutation = np.full(rows_a.shape[1], -1, dtype=np.int64)
     similarities = np.zeros(rows_a.shape[1])
-    permutation[own] = partner
-    similarities[own] = jaccard[own, partner]
+    permutation[factors] = partner
+    similarities[factors] = jaccard[factors, partner]
     return FactorMatch(permutation=permutation, similarities=similarities)
 
 

@@ -103,8 +103,8 @@ def _descriptor(path: Path) -> int | None:
     # Maximum number of links that are followed, as in Linux.
     most_links = 40
     for _ in range(most_links):
-        if found := re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", name):
-            return int(found[1])
+        if match := re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", name):
+            return int(match[1])
         if not os.path.islink(name):
             return None
         name = os.path.abspath(os.path.join(os.path.dirname(name), os.readlink(name)))
@@ -142,8 +142,8 @@ def remove_abandoned(folder: Path, pattern: str) -> None:
 def _new_part(target: Path) -> tuple[Path, BinaryIO]:
     """A new file next to the target, also if several threads write the same target at once."""
     for n in count():
-        own = f"{os.getpid()}.{n}" if n else f"{os.getpid()}"
-        part = target.with_name(f".{_short(target.name)}.{own}.part")
+        number = f"{os.getpid()}.{n}" if n else f"{os.getpid()}"
+        part = target.with_name(f".{_short(target.name)}.{number}.part")
         # A file that others may not read must not become readable while it is written.
         mode = 0o600 if target.exists() else 0o666
         try:

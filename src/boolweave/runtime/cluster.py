@@ -159,8 +159,8 @@ class Watch:
 
     def raw_results(self, *calls: Call, needed: Collection[str] = ()) -> list[Any]:
         """As `results`, but errors of connections are raised as they are."""
-        found: list[Any] = self._run(partial(self._all, calls, needed))
-        return found
+        answers: list[Any] = self._run(partial(self._all, calls, needed))
+        return answers
 
     def _run(self, call: Call) -> Any:
         """Run a coroutine in the loop of the client, which ends if the client is closed."""

@@ -25,11 +25,11 @@ def in_bytes(size: int | float | str) -> int:
     >>> in_bytes("2GiB"), in_bytes("500 MB")
     (2147483648, 500000000)
     """
-    found = _SIZE.fullmatch(str(size))
+    match = _SIZE.fullmatch(str(size))
     n_bytes = 0.0
-    if found is not None:
-        factor = _UNITS.get(found[2].lower())
-        n_bytes = 0.0 if factor is None else float(found[1]) * factor
+    if match is not None:
+        factor = _UNITS.get(match[2].lower())
+        n_bytes = 0.0 if factor is None else float(match[1]) * factor
     if not 1 <= n_bytes < 2**62:
         raise ValueError(
             f'max_memory must be a number of bytes, or have a unit, such as "2GiB" or "500MB", '

@@ -39,10 +39,10 @@ from boolweave.engine.integers import IntegerBackend, Part, Score, quantise
 from boolweave.engine.zeros.collective import (
     FINE,
     STEPS,
-    Scale,
     Side,
     Steps,
-    Sums,
+    ZeroScale,
+    ZeroSums,
     quantised,
     renew_sums,
 )
@@ -70,12 +70,12 @@ class SparseProblem(Problem):
     free: float  # Σ log p(o | z = 0) over all zeros and missing cells
 
     @cached_property
-    def _scales(self) -> dict[Semiring, Scale]:
+    def _scales(self) -> dict[Semiring, ZeroScale]:
         return {}
 
-    def scale(self, semiring: Semiring) -> Scale:
+    def scale(self, semiring: Semiring) -> ZeroScale:
         """The steps of beliefs, with their tables, which are made once."""
-        return self._scales.setdefault(semiring, Scale(self.strength, semiring))
+        return self._scales.setdefault(semiring, ZeroScale(self.strength, semiring))
 
     def mean_evidence(self, observations: SparseObservations) -> float:
         """Mean evidence |L| of an observed entry."""
@@ -227,15 +227,15 @@ class SparseBackend:
 
     def check(self, problem: SparseProblem, state: State) -> None:
         """Raise ValueError unless the messages of a stored state fit this problem."""
-        found = state.messages
-        if not isinstance(found, SparseMessages):
+        messages = state.messages
+        if not isinstance(messages, SparseMessages):
             raise ValueError("expected messages of ones and sums of zeros")
         (M, N), K = problem.shape, problem.n_components
-        check_like(no_array((M, K), np.float32), found.rows)
-        check_like(no_array((N, K), np.float32), found.columns)
-        check_like(quantised(M, K, state.semiring), found.row_steps)
-        check_like(quantised(N, K, state.semiring), found.column_steps)
-        found.listed.check(problem.shape, K, state.semiring)
+        check_like(no_array((M, K), np.float32), messages.rows)
+        check_like(no_array((N, K), np.float32), messages.columns)
+        check_like(quantised(M, K, state.semiring), messages.row_steps)
+        check_like(quantised(N, K, state.semiring), messages.column_steps)
+        messages.listed.check(problem.shape, K, state.semiring)
         self.ones.check(problem.of_ones, self._inner(state))
 
     # ------------------------------------------------------------ beliefs
@@ -246,9 +246,9 @@ class SparseBackend:
         if messages.current is None or messages.current[0]() is not problem:
             inner = self._inner(state)
             spare = messages.spare_beliefs or _empty_beliefs(problem)
-            found = self.ones.keep_beliefs(problem.of_ones, inner, spare)
+            kept = self.ones.keep_beliefs(problem.of_ones, inner, spare)
             messages.spare_beliefs = None
-            messages.current = ref(problem), Beliefs(found.rows, found.columns)
+            messages.current = ref(problem), Beliefs(kept.rows, kept.columns)
         return messages.current[1]
 
     def keep_beliefs(
@@ -359,7 +359,7 @@ class SparseBackend:
         observations, listed = self.observations, messages.listed
         rows, change = Side.of(scale, before.rows, messages.row_steps, pool)
         columns, more = Side.of(scale, before.columns.T, messages.column_steps, pool)
-        sums = Sums(messages.rows, messages.columns, after.rows, after.columns.T)
+        sums = ZeroSums(messages.rows, messages.columns, after.rows, after.columns.T)
         self._scratch = renew_sums(
             scale,
             rows,
@@ -545,9 +545,9 @@ class _Patterns:
             new = int(self.left[hits].sum())
             gain = new - (len(rows) * len(columns) - len(hits))
             if gain > best:
-                best, found, explained = gain, (rows, columns), hits
+                best, tile, explained = gain, (rows, columns), hits
         self.left[explained] = False
-        return found
+        return tile
 
     def _tile(self, one: int, random: np.random.Generator) -> tuple[Integers, Integers, Integers]:
         """Rows, columns and ones of a pattern that begins at a one."""

@@ -44,7 +44,7 @@ CELLS = 1 << 16
 
 
 @dataclass(frozen=True)
-class Scale:
+class ZeroScale:
     """The steps to which beliefs are rounded, for zeros with the evidence L₀ = −strength."""
 
     strength: float
@@ -104,10 +104,10 @@ class Scale:
     @cached_property
     def interpolation(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """For every belief, the knot below its t, and the fraction of the interval beyond it."""
-        at = np.clip(np.searchsorted(self._knots, self.to_zeros, "right") - 1, 0, None)
-        at = np.minimum(at, max(0, len(self._knots) - 2))
+        knot = np.clip(np.searchsorted(self._knots, self.to_zeros, "right") - 1, 0, None)
+        knot = np.minimum(knot, max(0, len(self._knots) - 2))
         widths = np.diff([*self._knots, self._knots[-1] + 1])
-        return at, (self.to_zeros - self._knots[at]) / widths[at]
+        return knot, (self.to_zeros - self._knots[knot]) / widths[knot]
 
     @cached_property
     def _from_zeros_at_knots(self) -> NDArray[np.float64]:
@@ -145,7 +145,7 @@ class Side:
 
     @classmethod
     def of(
-        cls, scale: Scale, beliefs: Floats, steps: Steps, pool: ThreadPoolExecutor | None
+        cls, scale: ZeroScale, beliefs: Floats, steps: Steps, pool: ThreadPoolExecutor | None
     ) -> tuple[Side, int]:
         """Round beliefs (n, K) to steps, which replace those of the last iteration.
 
@@ -169,7 +169,7 @@ class Side:
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class ZeroSums:
     """The sums of the messages of zeros, and the same plus the field after the iteration."""
 
     rows: Floats  # (M, K)
@@ -179,13 +179,13 @@ class Sums:
 
 
 def renew_sums(
-    scale: Scale,
+    scale: ZeroScale,
     rows: Side,
     columns: Side,
     by_rows: Sequence[Cells],
     by_columns: Sequence[Cells],
     damping: float,
-    sums: Sums,
+    sums: ZeroSums,
     pool: ThreadPoolExecutor | None = None,
     field: InitialBeliefs | None = None,
     reduce: Callable[[Array], Array] = lambda array: array,
@@ -208,10 +208,10 @@ def renew_sums(
         scratch = np.empty(sums.columns.shape, kind)
     to_columns = scratch  # the messages that the listed cells would send
 
-    def some_rows(own: slice) -> None:
-        lists, steps = _lists_of(by_rows, own), rows.steps[own]
-        first = None if field is None else field.of_rows(own)
-        damped = _damped(scale, table, damping, sums.rows[own], sums.after_rows[own])
+    def some_rows(some: slice) -> None:
+        lists, steps = _lists_of(by_rows, some), rows.steps[some]
+        first = None if field is None else field.of_rows(some)
+        damped = _damped(scale, table, damping, sums.rows[some], sums.after_rows[some])
         if max_sum:
             own_scratch = kernels.scratch_for(n_factors, kind)
             kernels.max_sum_to_rows(
@@ -222,25 +222,25 @@ def renew_sums(
             _look_up(scale, lists, steps, columns, to_rows)
             kernels.damp_sums(_interpolated(scale, steps, table, to_rows), damped, first)
 
-    def from_listed(own: slice) -> None:
-        lists, steps = _lists_of(by_columns, own), columns.steps[own]
+    def from_listed(some: slice) -> None:
+        lists, steps = _lists_of(by_columns, some), columns.steps[some]
         if max_sum:
             own_scratch = kernels.scratch_for(n_factors, kind)
-            kernels.add_clipped(lists, steps, rows.steps, STEPS, own_scratch, to_columns[own])
+            kernels.add_clipped(lists, steps, rows.steps, STEPS, own_scratch, to_columns[some])
         else:
-            _look_up(scale, lists, steps, rows, to_columns[own])
+            _look_up(scale, lists, steps, rows, to_columns[some])
 
-    def some_columns(own: slice) -> None:
-        first = None if of_columns is None else np.ascontiguousarray(of_columns[own])
-        damped = _damped(scale, table, damping, sums.columns[own], sums.after_columns[own])
-        steps, from_cells = columns.steps[own], to_columns[own]
+    def some_columns(some: slice) -> None:
+        first = None if of_columns is None else np.ascontiguousarray(of_columns[some])
+        damped = _damped(scale, table, damping, sums.columns[some], sums.after_columns[some])
+        steps, from_cells = columns.steps[some], to_columns[some]
         if max_sum:
             kernels.max_sum_to_columns(steps, from_cells, beyond, damped, first)
         else:
             kernels.damp_sums(_interpolated(scale, steps, table, from_cells), damped, first)
 
-    tasks = [partial(some_rows, own) for own in pieces(n_rows, pool)]
-    tasks += [partial(from_listed, own) for own in _pieces_of_cells(by_columns[0], pool)]
+    tasks = [partial(some_rows, some) for some in pieces(n_rows, pool)]
+    tasks += [partial(from_listed, some) for some in _pieces_of_cells(by_columns[0], pool)]
     list(run_all(pool, lambda task: task(), tasks))
     to_columns, table = reduce(to_columns), scale.table(counts)
     beyond = table - table[:, :1]
@@ -255,17 +255,17 @@ def _pieces_of_cells(cells: Cells, pool: ThreadPoolExecutor | None) -> list[slic
     return balanced_runs(cells.indptr, n)
 
 
-def _kind_of_sums(scale: Scale, n_cells: int) -> type[np.signedinteger]:
+def _kind_of_sums(scale: ZeroScale, n_cells: int) -> type[np.signedinteger]:
     """A type for the sum of the messages of all listed cells of a row or column."""
     narrow = scale.semiring == "max-sum" and n_cells * STEPS < 2**31
     return np.int32 if narrow else np.int64
 
 
-def _lists_of(lists: Sequence[Cells], own: slice) -> kernels.Lists:
+def _lists_of(lists: Sequence[Cells], some: slice) -> kernels.Lists:
     """The cells of some rows, or columns, for kernels: read-only arrays, all of the same types."""
     lists_for_kernels = []
     for cells in lists:
-        indptr = cells.indptr[own.start : own.stop + 1]
+        indptr = cells.indptr[some.start : some.stop + 1]
         numbers = cells.columns  # below 2³¹, signed or not
         numbers = numbers.view(np.int32) if numbers.itemsize == 4 else numbers.astype(np.int32)
         indptr.flags.writeable = numbers.flags.writeable = False
@@ -274,14 +274,16 @@ def _lists_of(lists: Sequence[Cells], own: slice) -> kernels.Lists:
 
 
 def _damped(
-    scale: Scale, table: Array, damping: float, sums: Floats, after: Floats
+    scale: ZeroScale, table: Array, damping: float, sums: Floats, after: Floats
 ) -> kernels.Damped:
     """Sums of some rows or columns, to be damped towards new ones."""
     none = table[:, 0].astype(np.float64)
     return kernels.Damped(1.0 - damping, damping * scale.unit, none, sums, after)
 
 
-def _look_up(scale: Scale, lists: kernels.Lists, steps: Steps, others: Side, out: Array) -> None:
+def _look_up(
+    scale: ZeroScale, lists: kernels.Lists, steps: Steps, others: Side, out: Array
+) -> None:
     """What listed cells would send to some rows or columns in sum-product, (n, K)."""
     out.fill(0)
     tables = scale.limits[0], scale.to_zeros, scale.from_zeros
@@ -290,8 +292,10 @@ def _look_up(scale: Scale, lists: kernels.Lists, steps: Steps, others: Side, out
             kernels.add_looked_up(indptr, numbers, steps, others.steps, *tables, out)
 
 
-def _interpolated(scale: Scale, steps: Steps, table: Array, listed: Array) -> NDArray[np.float64]:
+def _interpolated(
+    scale: ZeroScale, steps: Steps, table: Array, listed: Array
+) -> NDArray[np.float64]:
     """The sums of all cells minus those of listed cells, negative, in sum-product, (n, K)."""
-    totals, (at, part) = np.empty(listed.shape), scale.interpolation
-    kernels.interpolated_sums(steps, scale.limits[0], at, part, table, listed, totals)
+    totals, (knot, part) = np.empty(listed.shape), scale.interpolation
+    kernels.interpolated_sums(steps, scale.limits[0], knot, part, table, listed, totals)
     return totals

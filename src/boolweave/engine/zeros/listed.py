@@ -65,7 +65,7 @@ class ListedSums:
 
         def one_thread(columns: NDArray[np.int64]) -> float:
             totals = kernels.Totals(self.rows, self.numbers, columns)
-            return max((some_rows(own, totals) for own in shared), default=0.0)
+            return max((some_rows(piece, totals) for piece in shared), default=0.0)
 
         n_more = min(n_threads(self.pool), len(pieces)) - 1
         others = [np.zeros_like(self.columns) for _ in range(n_more)]
@@ -169,11 +169,10 @@ class Listed:
         if self.semiring == "max-sum":
             messages = max_sum.Messages(self.to_row, self.to_column)
 
-            def some_rows(own: slice, totals: kernels.Totals) -> float:
+            def some_rows(piece: slice, totals: kernels.Totals) -> float:
                 scratch = arrays_apart([(self.to_row.shape[1], np.float32)])[0]
-                kernels.add_to_sums(
-                    self.indptr, self.columns, own.start, own.stop, messages, sign, totals, scratch
-                )
+                cells = self.indptr, self.columns, piece.start, piece.stop
+                kernels.add_to_sums(*cells, messages, sign, totals, scratch)
                 return 0.0
 
             sums.of_all(self._pieces(), some_rows)
@@ -223,9 +222,9 @@ class Listed:
         rows, columns = beliefs.rows, np.ascontiguousarray(beliefs.columns.T)
         messages = max_sum.Messages(self.to_row, self.to_column)
 
-        def some(own: slice, totals: kernels.Totals) -> float:
+        def some(piece: slice, totals: kernels.Totals) -> float:
             scratch = arrays_apart([(6 * self.to_row.shape[1], np.float32)])[0]
-            cells, by = (self.indptr, self.columns, own.start, own.stop), np.float32(damping)
+            cells, by = (self.indptr, self.columns, piece.start, piece.stop), np.float32(damping)
             change = kernels.max_sum(
                 *cells, rows, columns, messages, np.float32(strength), by, totals, scratch
             )

@@ -192,8 +192,8 @@ def _n_terms(rows: Cells, x: Floats, columns: Cells, y: Floats) -> int:
     """Count the terms, each of a cell and a factor, that are not negligible."""
     n_terms = 0
     for k in range(len(columns.indptr) - 1):
-        own = y[columns.indptr[k] : columns.indptr[k + 1]]
-        n_terms += int(np.searchsorted(-own, -NEGLIGIBLE / x[rows.columns == k], "right").sum())
+        chances = y[columns.indptr[k] : columns.indptr[k + 1]]
+        n_terms += int(np.searchsorted(-chances, -NEGLIGIBLE / x[rows.columns == k], "right").sum())
     return n_terms
 
 

@@ -7,7 +7,7 @@ from reference import sums_of_zeros
 
 from boolweave.engine.backend import InitialBeliefs
 from boolweave.engine.zeros import collective
-from boolweave.engine.zeros.collective import Scale, Side, Sums, quantised, renew_sums
+from boolweave.engine.zeros.collective import Side, ZeroScale, ZeroSums, quantised, renew_sums
 from boolweave.runtime.threads import pool_of
 
 
@@ -21,7 +21,7 @@ def sides_of(rows, columns, scale):
 def renewed(seen, rows, columns, scale, first=0.0, damping=1.0, n_jobs=1, field=None):
     """What zeros send to rows and columns, and that with a field."""
     shapes = [beliefs.shape for beliefs in (rows, columns.T)]
-    sums = Sums(*(np.full(shape, first, dtype="f4") for shape in (*shapes, *shapes)))
+    sums = ZeroSums(*(np.full(shape, first, dtype="f4") for shape in (*shapes, *shapes)))
     sides = sides_of(rows, columns, scale)
     listed = [seen.ones, seen.holes]
     turned = [cells.by_columns(len(columns.T)) for cells in listed]
@@ -39,7 +39,7 @@ def test_sums_are_those_of_all_zeros(semiring, shape, K, mean):
     random = np.random.default_rng(K)
     table = codes_at_random(shape, random)
     seen = sparse_of(table)
-    scale = Scale(2.3, semiring)
+    scale = ZeroScale(2.3, semiring)
     # whole steps: rounding is no part of this comparison
     rows = np.rint(random.normal(mean, 3, (shape[0], K)) * scale.per_odds) / scale.per_odds
     columns = np.rint(random.normal(mean, 3, (K, shape[1])) * scale.per_odds) / scale.per_odds
@@ -56,7 +56,7 @@ def test_sums_are_those_of_all_zeros(semiring, shape, K, mean):
 def test_long_rows_do_not_overflow():
     """A row with more ones than sums of 16 bits could hold."""
     n = 3000
-    seen, scale = sparse_of(np.ones((2, n))), Scale(4.0, "max-sum")
+    seen, scale = sparse_of(np.ones((2, n))), ZeroScale(4.0, "max-sum")
     found = renewed(seen, np.full((2, 3), 9.0), np.full((3, n), 9.0), scale)
     np.testing.assert_allclose(found.rows, 0, atol=1e-3)  # no zeros: all is taken back
     np.testing.assert_allclose(found.columns, 0, atol=1e-3)
@@ -67,7 +67,7 @@ def test_long_rows_do_not_overflow():
     [("max-sum", 10**7, np.int32), ("max-sum", 10**8, np.int64), ("sum-product", 10, np.int64)],
 )
 def test_sums_of_listed_cells_have_room(semiring, n, kind):
-    assert collective._kind_of_sums(Scale(2.0, semiring), n) is kind
+    assert collective._kind_of_sums(ZeroScale(2.0, semiring), n) is kind
 
 
 @pytest.mark.parametrize("semiring", ["max-sum", "sum-product"])
@@ -76,7 +76,7 @@ def test_damping_threads_and_field(semiring, monkeypatch):
     monkeypatch.setattr("boolweave.engine.zeros.collective.CELLS", 50)
     random = np.random.default_rng(0)
     seen = sparse_of(codes_at_random((70, 50), random))
-    scale = Scale(3.0, semiring)
+    scale = ZeroScale(3.0, semiring)
     beliefs = random.normal(0, 3, (70, 4)), random.normal(0, 3, (4, 50))
     field = InitialBeliefs.random((70, 50), 4, (1.0, 2.0), 0.01, random)
     whole = renewed(seen, *beliefs, scale)
@@ -93,7 +93,10 @@ def test_damping_threads_and_field(semiring, monkeypatch):
 
 
 def test_change_is_that_of_messages_to_zeros():
-    steps, scale = quantised(1, 2, "max-sum"), Scale(12.7, "max-sum")  # ten steps for 1 of log-odds
+    steps, scale = (
+        quantised(1, 2, "max-sum"),
+        ZeroScale(12.7, "max-sum"),
+    )  # ten steps for 1 of log-odds
     assert Side.of(scale, np.array([[-5.0, 3.0]], "f4"), steps, None)[1] == 30
     assert steps[0, :2].tolist() == [-50, 30]
     assert Side.of(scale, np.array([[-9.0, 2.0]], "f4"), steps, None)[1] == 10
@@ -102,7 +105,7 @@ def test_change_is_that_of_messages_to_zeros():
 @pytest.mark.parametrize("semiring", ["max-sum", "sum-product"])
 def test_beliefs_are_counted(semiring, monkeypatch):
     monkeypatch.setattr("boolweave.runtime.threads.LEAST_ROWS", 8)
-    scale = Scale(2.0, semiring)
+    scale = ZeroScale(2.0, semiring)
     beliefs = np.random.default_rng(0).normal(-3, 12, (40, 5)).astype("f4")
     side, _ = Side.of(scale, beliefs, quantised(40, 5, semiring), pool_of(2))
     low, high = scale.limits
