@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boolweave.data.labels import pairs
-from boolweave.metrics import Agreement, agreement, expected_calibration_error, log_loss
+from boolweave.metrics import (
+    Agreement,
+    AnswerScores,
+    agreement,
+    answer_scores,
+    expected_calibration_error,
+    log_loss,
+)
 from boolweave.runtime.types import Bits, Doubles, Integers
 
 if TYPE_CHECKING:
@@ -57,11 +64,17 @@ class HeldOutPredictions:
         The held-out values, and those that the model predicts.
     chances : array of shape (n,)
         P(o = 1) according to the model.
+    answers : AnswerScores, optional
+        How well whole answers are predicted, if the model knows the questions of its columns.
+    most_frequent : AnswerScores, optional
+        The same if the answers of all rows are predicted by their frequencies.
     """
 
     values: Bits
     predicted: Bits
     chances: Doubles
+    answers: AnswerScores | None = None
+    most_frequent: AnswerScores | None = None
 
     @classmethod
     def of(
@@ -72,7 +85,20 @@ class HeldOutPredictions:
         with warnings.catch_warnings():  # that positions may have been meant as labels
             warnings.simplefilter("ignore")
             rows, columns = pairs(rows, columns, model.observations_)
-        return cls(np.asarray(values), *predicted_at(answers_of(model), rows, columns))
+        values = np.asarray(values)
+        predicted, chances = predicted_at(answers_of(model), rows, columns)
+        questions = getattr(getattr(model, "ensemble_", None), "questions", None)
+        if questions is None or not len(values):
+            return cls(values, predicted, chances)
+        seen = model.observations_
+        n_known = np.bincount(seen.indices, minlength=seen.n_columns)
+        n_ones = np.bincount(seen.indices, seen.values, seen.n_columns)
+        share = (n_ones / np.maximum(n_known, 1))[columns]
+        scores = [
+            answer_scores(rows, columns, values, of_model, questions)
+            for of_model in (chances, questions.consistent_entries(rows, columns, share))
+        ]
+        return cls(values, predicted, chances, *scores)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -84,12 +110,16 @@ class HeldOutPredictions:
 
     @cached_property
     def log_loss(self) -> float:
-        """The log-loss of the probabilities."""
+        """The log-loss of the probabilities, of an answer if the questions are known."""
+        if self.answers is not None:
+            return self.answers.log_loss
         return log_loss(self.values, self.chances)
 
     @cached_property
     def calibration_error(self) -> float:
-        """The expected calibration error of the probabilities."""
+        """The expected calibration error of the probabilities, of all possible answers."""
+        if self.answers is not None:
+            return self.answers.calibration_error
         return expected_calibration_error(self.values, self.chances)
 
 
@@ -249,6 +279,11 @@ class CompletionFacts(FitFacts):
         return int(seen.n_rows * seen.n_columns - seen.n_observed - n_held_out)
 
     @property
+    def noun(self) -> str:
+        """What is predicted: an answer if the questions are known, otherwise an entry."""
+        return "entry" if self.model.ensemble_.questions is None else "answer"
+
+    @property
     def has_enough_entries(self) -> bool:
         """Whether there were enough entries to hold some out and to compare models on them."""
         from boolweave.completion.selection import LEAST_ENTRIES
@@ -271,6 +306,10 @@ class CompletionFacts(FitFacts):
         if tested is not None:
             figures["held_out_log_loss"] = tested.log_loss
             figures["held_out_calibration"] = tested.calibration_error
+            if tested.answers is not None and tested.most_frequent is not None:
+                figures["held_out_answers"] = tested.answers.n_answers
+                figures["held_out_answers_right"] = tested.answers.accuracy
+                figures["held_out_most_frequent_right"] = tested.most_frequent.accuracy
         return figures
 
 

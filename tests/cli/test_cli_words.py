@@ -145,10 +145,10 @@ def test_answers_are_held_out_whole(folder):
         assert 0 < levels[:, 0].sum() < 60
     found = json.loads(done.stdout)
     assert found["held_out"] + found["observed"] == data.n_observed == 60 * (4 + 3 + 1 + 1)
-    kept, *_ = data.hide(0.25, random_state=0, groups=encoder.groups_)
+    kept, *_ = data.hide(0.25, random_state=0, groups=encoder.questions_)
     np.testing.assert_array_equal(kept.to_dense(), model.observations_.to_dense())
     page = (folder / "answers.html").read_text(encoding="utf-8")
-    hide = "kept, *held_out = data.hide(0.25, random_state=0, groups=encoder.groups_)\n"
+    hide = "kept, *held_out = data.hide(0.25, random_state=0, groups=encoder.questions_)\n"
     assert hide in code_of(page)[1]
     few = run_here(*given, "--hold-out", 0.001, cwd=folder, text=True)
     assert few.returncode == 2

@@ -38,11 +38,14 @@ from boolweave.parameters import (
 from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from boolweave.completion import BooleanCompletion
     from boolweave.completion.answers.saving import StoredCompletion
     from boolweave.data.labels import Positions
     from boolweave.data.observations import Absent, Observations
     from boolweave.data.observed import ObservedEntries
+    from boolweave.data.questions import Questions
     from boolweave.encoding.plan import Plan
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.io import Reading
@@ -342,7 +345,8 @@ def fit_completion(
     more: Completing,
     quiet: bool,
     where: Cluster,
-    groups: list[int] | None,
+    groups: Questions | None,
+    row_features: NDArray[Any] | None = None,
 ) -> BooleanCompletion:
     """Fit a completion, with progress on a terminal; `groups` has the question of each column."""
     from boolweave.completion import BooleanCompletion
@@ -350,7 +354,7 @@ def fit_completion(
     chosen = without_defaults(how) | more | {"verbose": 0 if quiet else 1}
     with client_of(where, quiet) as client, warnings_as_lines(quiet):
         model = BooleanCompletion(client=client, **chosen)
-        model.fit(observations.to_local(), groups=groups)
+        model.fit(observations.to_local(), groups=groups, row_features=row_features)
     model.client = None  # the cluster is not needed any more
     _report_interruption(model, quiet)
     return model
@@ -464,6 +468,57 @@ def find_positions(
                 f"labels; got {name!r}"
             )
     return np.array([int(number) - 1 for number in numbers], dtype=np.intp)
+
+
+def read_row_features(
+    source: str, seen: ObservedEntries, fitted: BooleanCompletion | None = None
+) -> NDArray[Any]:
+    """Read features of rows, (M, G): numbers, and categories as texts.
+
+    If the rows have labels, the first column of the file has the same labels, in any order, and
+    maybe others; otherwise the file has a line for each row. `fitted` is the model that new rows
+    are for, whose features say which columns hold numbers.
+    """
+    import numpy as np
+
+    from boolweave.data.labels import find_labels
+    from boolweave.encoding.tables import as_numbers
+    from boolweave.io import read_columns
+
+    table, labels = read_columns(source), seen.row_labels
+    if labels is not None:
+        names = np.array([str(name) for name in table.to_series(0).fill_null("")], dtype=np.str_)
+        if len(set(names.tolist())) < len(names):
+            raise ValueError(
+                f"--row-features: {source}: expected each row once in the first column"
+            )
+        place, known = find_labels(labels, names)
+        if not known.all():
+            raise ValueError(
+                f"--row-features: {source}: expected the names of all rows in the first column, "
+                f"but {str(labels[~known][0])!r} is not there; add a line for it"
+            )
+        table = table[:, 1:][place]
+    if not table.width:
+        raise ValueError(f"--row-features: {source}: expected columns of features, got none")
+    if len(table) != seen.n_rows:
+        raise ValueError(
+            f"--row-features: {source}: expected a line for each of the {seen.n_rows} rows, which "
+            f"have no names, got {len(table)}"
+        )
+    before = None if fitted is None else fitted._row_encoding.columns
+    out = np.empty(table.shape, dtype=object)
+    for j, column in enumerate(table.iter_columns()):
+        is_text = before is not None and j < len(before) and bool(before[j].levels)
+        numbers = None if is_text else as_numbers(column)
+        if numbers is not None and numbers.null_count():
+            raise ValueError(
+                f"--row-features: {source}: expected a number in each line of column "
+                f"{column.name!r}, got an empty cell; fill it in"
+            )
+        texts = [str(cell) for cell in column.fill_null("").to_list()] if numbers is None else None
+        out[:, j] = numbers.to_list() if numbers is not None else texts
+    return out
 
 
 def _plan_of(model: Model) -> Plan | None:

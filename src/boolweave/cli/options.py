@@ -66,6 +66,15 @@ VerbOption = Annotated[
         "--verb", help="The verb between a row and a column where there is a one: liked, owns."
     ),
 ]
+RowFeatures = Annotated[
+    str | None,
+    typer.Option(
+        "--row-features",
+        metavar="FILE",
+        help="A table with features of the rows, numbers or categories: first the name of a row, "
+        "if rows have names, then its features.",
+    ),
+]
 NewRows = Annotated[
     str | None,
     typer.Option(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from boolweave.cli.options import Keeping
     from boolweave.data.observations import Absent
     from boolweave.estimator import BooleanMatrixFactorization
-    from boolweave.facts import CompletionFacts, FactorFacts, FitFacts
+    from boolweave.facts import CompletionFacts, FactorFacts, FitFacts, HeldOutPredictions
     from boolweave.io import Reading
     from boolweave.io.cells import Seen
 
@@ -57,12 +57,14 @@ def print_summary(facts: FactorFacts | CompletionFacts) -> None:
     else:
         print_message(_filled_in_words(facts), False)
     if tested is not None:
-        print_message(f"held out: {tested.agreement.sentence()}", False)
+        what = tested.agreement.sentence() if tested.answers is None else _answers(tested)
+        print_message(f"held out: {what}", False)
     if isinstance(facts, CompletionFacts):
         details = f"details: {facts.model.ensemble_.name}; {judged(facts)}"
         if tested is not None:
-            error = tested.calibration_error
-            details += f"; held-out log-loss {tested.log_loss:.3f}, calibration error {error:.3f}"
+            error, per = tested.calibration_error, " per answer" if tested.answers else ""
+            loss = f"held-out log-loss{per} {tested.log_loss:.3f}"
+            details += f"; {loss}, calibration error {error:.3f}"
         print_message(details, False)
 
 
@@ -75,10 +77,21 @@ def _filled_in_words(facts: CompletionFacts) -> str:
     blend, alone = facts.blend, facts.offsets_alone
     if blend is None:
         return f"{words}; how well is unknown, because none was hidden for a test"
-    words += f"; of entries hidden for a test, {blend['accuracy']:.1%} were predicted correctly"
+    held_out = "entries" if facts.noun == "entry" else "answers"
+    words += f"; of {held_out} hidden for a test, {blend['accuracy']:.1%} were predicted correctly"
     if alone is not None:
         words += f" ({alone['accuracy']:.1%} from the totals of rows and columns alone)"
     return words
+
+
+def _answers(tested: HeldOutPredictions) -> str:
+    """Describe how many held-out answers are right."""
+    answers, usual = tested.answers, tested.most_frequent
+    assert answers is not None and usual is not None
+    return (
+        f"{answers.accuracy:.1%} of {counted(answers.n_answers, 'answer')} right "
+        f"(the most frequent answers: {usual.accuracy:.1%})"
+    )
 
 
 def _errors_in_words(facts: FactorFacts) -> str:
@@ -104,7 +117,8 @@ def judged(facts: CompletionFacts) -> str:
         return "the fit ended before it was compared with other models; allow more time"
     if facts.blend is None:
         return "no entries could be held out to compare it with other models"
-    words, alone = f"cross-validated log-loss {facts.blend['log_loss']:.4f}", facts.offsets_alone
+    per, alone = " per answer" if facts.noun == "answer" else "", facts.offsets_alone
+    words = f"cross-validated log-loss{per} {facts.blend['log_loss']:.4f}"
     return words + (f", with {alone['model']} alone {alone['log_loss']:.4f}" if alone else "")
 
 

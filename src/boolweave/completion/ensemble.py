@@ -17,12 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from boolweave.completion.regressions import AnswerRegressions
 from boolweave.completion.table import Pattern
 from boolweave.data.observations import Observations
+from boolweave.data.questions import Questions
 from boolweave.engine.prediction import chances_of_rows
 from boolweave.model.odds import log_odds, sigmoid
 from boolweave.runtime.types import Array, Doubles, Positions
 from boolweave.runtime.words import counted
+
+# The name of the regressions among the models of an ensemble.
+REGRESSIONS = "logistic regressions on other answers"
 
 # Number of pairs of a row and a column that are predicted at a time, with a few times 8 bytes each.
 PIECE = 1 << 18
@@ -220,6 +225,8 @@ class Ensemble:
     intercept: float
     cut: int = 1  # the lowest level that counts as a one
     pattern: Pattern | None = None  # which entries were seen, if a family uses it
+    questions: Questions | None = None  # of an encoded table
+    regressions: AnswerRegressions | None = None
 
     def __repr__(self) -> str:
         n_members = sum(len(family.members) for family in self.families)
@@ -233,14 +240,23 @@ class Ensemble:
         if self.plain is not None:
             K = self.plain.rows.shape[1]
             names.append(f"Boolean product of {K} {'factor' if K == 1 else 'factors'}")
+        if self.regressions is not None:
+            names.append(REGRESSIONS)
         return ", blended with ".join(names)
 
     def log_odds(self, rows: Positions, columns: Positions) -> Doubles:
         """Log-odds of a one at pairs, (n,)."""
+        if self.questions is None:
+            return self.blended_log_odds(rows, columns)
+        return limited_log_odds(self.probabilities(rows, columns))
+
+    def blended_log_odds(self, rows: Positions, columns: Positions) -> Doubles:
+        """Log-odds of a one at pairs, (n,), each column by itself."""
         return self._blended(
             np.full(len(rows), self.intercept),
             lambda family: family.by_member(rows, columns, self.cut).mean(axis=0),
             lambda plain: plain.probabilities(rows, columns),
+            lambda regressions: regressions.log_odds_at(rows, columns),
         )
 
     def _blended(
@@ -248,17 +264,27 @@ class Ensemble:
         total: Doubles,
         of_family: Callable[[Family], Doubles],
         of_plain: Callable[[PlainBoolean], Doubles],
+        of_regressions: Callable[[AnswerRegressions], Doubles],
     ) -> Doubles:
         """Add the weighted log-odds of all models to `total`."""
         for family in self.families:
             total += family.weight * limited_log_odds(of_family(family))
         if self.plain is not None:
             total += self.plain.weight * limited_log_odds(of_plain(self.plain))
+        if self.regressions is not None:
+            total += self.regressions.weight * of_regressions(self.regressions)
         return total
 
     def probabilities(self, rows: Positions, columns: Positions) -> Doubles:
-        """P(o = 1) at pairs, (n,)."""
-        return sigmoid(self.log_odds(rows, columns))
+        """P(o = 1) at pairs, (n,); of an encoded table, whole answers are consistent."""
+        if self.questions is None:
+            return sigmoid(self.blended_log_odds(rows, columns))
+        lines, place = np.unique(rows, return_inverse=True)
+        out = np.empty(len(rows))
+        for some, chance in self.row_pieces(lines):
+            inside = (place >= some.start) & (place < some.stop)
+            out[inside] = chance[place[inside] - some.start, columns[inside]]
+        return out
 
     def row_probabilities(self, rows: Positions) -> Doubles:
         """P(o = 1) of rows at all columns, (R, N).
@@ -286,8 +312,10 @@ class Ensemble:
             np.full((len(rows), self.shape[1]), self.intercept),
             lambda family: family.row_mean(rows, self.cut),
             lambda plain: plain.row_probabilities(rows),
+            lambda regressions: regressions.log_odds(rows),
         )
-        return sigmoid(total)
+        chance = sigmoid(total)
+        return chance if self.questions is None else self.questions.consistent(chance)
 
     def row_pieces(self, rows: Positions) -> Iterator[tuple[slice, Doubles]]:
         """Yield `row_probabilities`, some rows at a time: a slice, and an array (some, N)."""

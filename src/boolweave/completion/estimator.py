@@ -24,16 +24,17 @@ from boolweave.data.convert import entry_weights
 from boolweave.data.frames import Frame, is_matrix, like
 from boolweave.data.labels import name_of, pairs
 from boolweave.data.observations import Observations
+from boolweave.data.questions import Questions
 from boolweave.data.splits import Entries
 from boolweave.estimator.factorization import TableEstimator, check_input
 from boolweave.estimator.parameters import declared
-from boolweave.metrics import accuracy
+from boolweave.metrics import accuracy, answer_scores
 from boolweave.model.odds import sigmoid
 from boolweave.parameters import CompletionParameters
 from boolweave.recommend import RecommenderMixin, Words
 from boolweave.runtime.checks import seed_of
 from boolweave.runtime.run import Run
-from boolweave.runtime.types import Doubles
+from boolweave.runtime.types import Doubles, Integers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,7 +60,8 @@ class BooleanCompletion(
     selection_ : list of dict
         The models that were compared on held-out entries: "model", "log_loss", its
         "standard_error", "accuracy", "weight" in the blend, and "seconds". The first line is the
-        blend. The list is empty if there were too few entries to hold some out.
+        blend. The list is empty if there were too few entries to hold some out. If the questions of
+        an encoded table are known, log-loss and accuracy are those of whole answers.
     row_bias_, column_bias_ : (M,) and (N,) arrays
         Mean offsets over all members, in standard deviations of the noise of an entry.
     members_ : tuple of Member
@@ -116,10 +118,12 @@ class BooleanCompletion(
         row_features, column_features : array or table, M or N lines, optional
             Features of rows and columns: numbers, or categories as text. They help most if a row or
             column has few entries.
-        groups : array of whole numbers, shape (N,), optional
-            The question of each column of an encoded table, such as `TableEncoder.groups_`. Whole
-            answers are held out to choose a model, because the levels of a category tell what each
-            other is.
+        groups : Questions, or array of whole numbers, shape (N,), optional
+            The questions of the columns of an encoded table: `TableEncoder.questions_`, which the
+            array that the encoder returns already has. Whole answers are held out to choose a
+            model, because the levels of a category tell what each other is. Probabilities of the
+            levels of a category add up to 1, and those of thresholds decrease. An array of numbers
+            only says which columns belong to one question.
 
         Returns
         -------
@@ -143,13 +147,16 @@ class BooleanCompletion(
                 f"BooleanCompletion needs at least one observed entry, got a matrix of shape "
                 f"{seen.shape} without any; check how ones and zeros are marked"
             )
+        if groups is None:
+            groups = getattr(X, "questions", None) if isinstance(X, np.ndarray) else None
+        questions = None if groups is None else Questions.of(groups, seen.n_columns)
         cautions.about_one_value(table.observations)
         wanted, n_members = self._wanted(), int(self.n_members)
         seed = seed_of(self.random_state)
         runner = Runner(self.n_jobs, self.client)
         with runner.shielded(), Run(verbose=self.verbose) as run:
             say = run.progress.say
-            found = fit(table, wanted, n_members, seed, runner, self.max_time, say, groups)
+            found = fit(table, wanted, n_members, seed, runner, self.max_time, say, questions)
         self._frame = Frame.of(X)
         return self._keep(table, found, encoding)
 
@@ -186,6 +193,12 @@ class BooleanCompletion(
                 "fitted; call fit with all entries"
             )
         seen = joined(self.observations_, Observations.from_data(X, absent=self.absent))
+        n_new = seen.n_columns - self.observations_.n_columns
+        if self.ensemble_.questions is not None and n_new:
+            raise ValueError(
+                f"partial_fit got {n_new} new columns, whose questions are not known; call fit "
+                "with all entries and `groups`"
+            )
         features: list[Doubles | None] = []
         encodings: list[FeatureEncoding] = []
         for given, size, name, before in (
@@ -321,7 +334,9 @@ class BooleanCompletion(
         """Compute intervals of the probabilities over the members.
 
         The log-odds of the members are assumed to be normal. An interval says how certain the
-        model is of a probability, given few or many entries, not how certain the entry is.
+        model is of a probability, given few or many entries, not how certain the entry is. The
+        plain Boolean model and the regressions on other answers have one fit each, and count as
+        certain.
 
         Parameters
         ----------
@@ -395,8 +410,8 @@ class BooleanCompletion(
     def score(self, X: Any, y: Any = None) -> float:
         """Compute the accuracy on X, each entry predicted from the others of its row.
 
-        The entries of a row are distributed in turn over five parts. Each part is hidden once and
-        predicted from the rest.
+        The entries of a row, or its answers if the questions are known, are distributed in turn
+        over five parts. Each part is hidden once and predicted from the rest.
 
         Parameters
         ----------
@@ -408,25 +423,37 @@ class BooleanCompletion(
         Returns
         -------
         float
-            The fraction of the observed entries that is predicted correctly.
+            The fraction of the observed entries, or answers, that is predicted correctly.
         """
         check_is_fitted(self, "ensemble_")
         if isinstance(X, Entries):
             at = X.rows_of_entries(), X.indices.astype(np.intp)
-            return accuracy(X.values, self.ensemble_.probabilities(*at) > 0.5)
+            return self._share_right(*at, X.values, self.ensemble_.probabilities(*at))
         seen = self._observe(X, reset=False)
         if not seen.n_observed:
             raise ValueError("X must have at least one observed entry, got none")
         # Number of parts over which `score` distributes the entries of a row; each part is hidden
         # once.
         parts = 5
-        part = (np.arange(seen.n_observed) - seen.indptr[seen.rows_of_entries()]) % parts
-        n_right, folding = 0, self._folding
+        answers, rows = seen.answers_of_entries(self.ensemble_.questions), seen.rows_of_entries()
+        row_of_answer = np.empty(int(answers.max()) + 1, dtype=np.int64)
+        row_of_answer[answers] = rows
+        part = (answers - np.searchsorted(row_of_answer, rows)) % parts
+        chances, folding = np.empty(seen.n_observed), self._folding
         for i in range(int(part.max()) + 1):
-            rest, rows, columns, values = seen.split(part == i)
-            chance = folding.fold_in(rest).probabilities(rows, columns.astype(np.intp))
-            n_right += int(np.count_nonzero((chance > 0.5) == values))
-        return n_right / seen.n_observed
+            rest, hidden_rows, columns, _ = seen.split(part == i)
+            new = folding.fold_in(rest)
+            chances[part == i] = new.probabilities(hidden_rows, columns.astype(np.intp))
+        return self._share_right(rows, seen.indices, seen.values, chances)
+
+    def _share_right(
+        self, rows: Integers, columns: Integers, values: NDArray[np.uint8], chances: Doubles
+    ) -> float:
+        """The fraction of entries, or of answers if the questions are known, that is right."""
+        questions = self.ensemble_.questions
+        if questions is None:
+            return accuracy(values, chances > 0.5)
+        return answer_scores(rows, columns, values, chances, questions).accuracy
 
     def transform(self, X: Any, *, row_features: Any = None) -> Doubles:
         """Replace the missing entries of new rows by probabilities.

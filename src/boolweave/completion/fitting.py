@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from boolweave.completion.chain import Chain, Draw, MemberTask, Side, cut_of, make_members
 from boolweave.completion.ensemble import (
@@ -19,6 +18,7 @@ from boolweave.completion.ensemble import (
     PlainBoolean,
     Structure,
 )
+from boolweave.completion.regressions import fit_regressions
 from boolweave.completion.selection import (
     COMPONENTS,
     LARGE,
@@ -35,6 +35,7 @@ from boolweave.completion.selection import (
 )
 from boolweave.completion.table import MOST_PATTERN, Pattern, Table
 from boolweave.completion.tasks import OutOfTime, Runner
+from boolweave.data.questions import Questions
 from boolweave.runtime.free_memory import check_free, format_bytes
 from boolweave.runtime.threads import effective_jobs
 
@@ -88,12 +89,12 @@ def fit(
     runner: Runner,
     max_time: float | None,
     say: Callable[[str], None],
-    groups: ArrayLike | None = None,
+    questions: Questions | None = None,
 ) -> Fitted:
     """Choose a model by held-out entries and fit its members to all entries.
 
-    If `groups` has the question of each column, (N,), whole answers are held out. The time to
-    compile kernels, once on each machine, does not count.
+    If the questions of the columns are known, whole answers are held out and predicted. The time
+    to compile kernels, once on each machine, does not count.
     """
     check_memory(table, wanted, n_members)
     if max_time is not None:
@@ -104,10 +105,10 @@ def fit(
     # The fraction of `max_time` for the choice of the model.
     choosing = 0.6
     runner.limit(None if max_time is None else choosing * max_time)
-    folds = make_folds(table, random, groups)
+    folds = make_folds(table, random, questions)
     interrupted, choice = False, None
     if folds:
-        search = Selection(folds, wanted, cut, random, runner, say)
+        search = Selection(folds, wanted, cut, random, runner, say, questions)
         with suppress(OutOfTime):  # before anything was tried
             choice = search.choose()
         interrupted = search.interrupted
@@ -120,19 +121,28 @@ def fit(
         tried, intercept = [], 0.0
         plans = [Plan(Structure(n_directions=wanted.n_directions or 0), 1.0, [])]
         chosen = []
-    kinds = [candidate.kind for candidate in chosen]
-    with_plain = plans[kinds.index("plain")] if "plain" in kinds else None
-    plain = None
+    by_kind = {candidate.kind: plan for candidate, plan in zip(chosen, plans, strict=False)}
+    with_plain, with_regressions = by_kind.get("plain"), by_kind.get("regressions")
+    plans = [plan for plan in plans if plan not in (with_plain, with_regressions)]
+    plain, regressions = None, None
     runner.limit(None if max_time is None else max_time - (time.monotonic() - begun))
     if with_plain is not None:
         say("plain Boolean model on all entries")
-        plans = [plan for plan in plans if plan is not with_plain]
         seed, seconds = int(random.integers(2**31)), _part_of(runner.left, len(plans))
         plain = fit_plain(
             table.observations, wanted.n_components, seed, with_plain.weight, wanted.n_jobs, seconds
         )
+    if with_regressions is not None and questions is not None:
+        penalty = next(c.penalty for c in chosen if c.kind == "regressions")
+        seconds = _part_of(runner.left, len(plans))
+        regressions = fit_regressions(
+            table, questions, penalty, with_regressions.weight, random, seconds
+        )
     families, stopped = make_families(table, plans, n_members, random, runner, say)
-    ensemble = Ensemble(table.shape, families, plain, intercept, cut, _pattern(table, families))
+    pattern = _pattern(table, families)
+    ensemble = Ensemble(
+        table.shape, families, plain, intercept, cut, pattern, questions, regressions
+    )
     return Fitted(ensemble, tried, interrupted or stopped)
 
 
@@ -254,8 +264,19 @@ def refit(
             table.observations, n_components, seed, before.plain.weight, wanted.n_jobs, seconds
         )
     families, stopped = make_families(table, plans, n_members, random, runner, say)
-    pattern = _pattern(table, families)
-    ensemble = Ensemble(table.shape, families, plain, before.intercept, before.cut, pattern)
+    regressions, questions = before.regressions, before.questions
+    if regressions is not None and questions is not None:
+        regressions = fit_regressions(
+            table, questions, regressions.penalty, regressions.weight, random, runner.left
+        )
+    ensemble = replace(
+        before,
+        shape=table.shape,
+        families=families,
+        plain=plain,
+        pattern=_pattern(table, families),
+        regressions=regressions,
+    )
     return ensemble, stopped
 
 

@@ -17,16 +17,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from boolweave.completion.chain import Draw, Trial, Tried, try_directions, try_layers
-from boolweave.completion.ensemble import PlainBoolean, Structure, limited_log_odds
+from boolweave.completion.ensemble import REGRESSIONS, PlainBoolean, Structure, limited_log_odds
+from boolweave.completion.regressions import PENALTIES, can_regress, fit_regressions
 from boolweave.completion.table import Table
 from boolweave.completion.tasks import OutOfTime, Runner
 from boolweave.data.observations import Observations
+from boolweave.data.questions import Questions
 from boolweave.estimator import BooleanMatrixFactorization
-from boolweave.metrics import log_loss
+from boolweave.metrics import AnswerScores, answer_scores, log_loss
 from boolweave.model.odds import sigmoid
 from boolweave.runtime.types import Doubles
 
@@ -79,11 +81,12 @@ class Candidate:
     """A model that was tried."""
 
     name: str
-    kind: Literal["directions", "layers", "plain"]
+    kind: Literal["directions", "layers", "plain", "regressions"]
     structure: Structure
     odds: Doubles  # (held out,) log-odds
     seconds: float
     draws: list[Draw] = field(default_factory=list)
+    penalty: float = 0.0  # of regressions
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,16 +118,16 @@ class Wanted(NamedTuple):
 
 
 def make_folds(
-    table: Table, random: np.random.Generator, groups: ArrayLike | None = None
+    table: Table, random: np.random.Generator, questions: Questions | None = None
 ) -> list[Fold]:
     """Hold out parts of the entries; return no folds if there are too few entries.
 
     Each part has the same fractions of ones and zeros, or of levels. The fraction of ones is known
     from all entries, and the intercept of the blend must not shift it to that of a sample. If
-    `groups` has the question of each column, (N,), parts consist of whole answers.
+    the questions of the columns are known, parts consist of whole answers.
     """
     n = table.n_entries
-    answers = table.observations.answers_of_entries(groups)
+    answers = table.observations.answers_of_entries(questions)
     n_answers = int(answers.max(initial=-1)) + 1
     if n < LEAST_ENTRIES or n_answers < 2:
         return []
@@ -132,9 +135,9 @@ def make_folds(
         n_parts = n_folds = min(FEW_FOLDS if n >= VERY_FEW else VERY_FEW_FOLDS, n_answers)
     else:
         n_parts = min(round(1 / HELD_OUT), n_answers)
-        n_folds = max(1, min(n_parts, -(-ENOUGH * n_parts // n)))
+        n_folds = max(1, min(n_parts, -(-ENOUGH * n_parts // n_answers)))
     levels: NDArray[np.generic] = table.levels
-    if groups is not None:
+    if questions is not None:
         levels = np.bincount(answers, levels) / np.bincount(answers)  # the mean of each answer
     order = random.permutation(n_answers)
     part = np.empty(n_answers, dtype=np.intp)
@@ -162,8 +165,9 @@ class Selection:
         random: np.random.Generator,
         run: Runner,
         say: Callable[[str], None],
+        questions: Questions | None = None,
     ) -> None:
-        self.folds, self.wanted, self.cut = folds, wanted, cut
+        self.folds, self.wanted, self.cut, self.questions = folds, wanted, cut, questions
         self.random, self.run, self.say = random, run, say
         self.values = np.concatenate([fold.values for fold in folds])
         self.weights = np.concatenate([fold.weights for fold in folds])
@@ -179,6 +183,7 @@ class Selection:
         try:
             self._try_directions()
             self._try_plain()
+            self._try_regressions()
             if self.wanted.n_layers != 0:
                 self._try_layers()
         except KeyboardInterrupt as reason:
@@ -327,6 +332,29 @@ class Selection:
         self.tried.append(Candidate("plain Boolean model", "plain", structure, everything, seconds))
         self.say(f"plain Boolean model: held-out log-loss {self._loss_of([self.tried[-1]]):.4f}")
 
+    def _try_regressions(self) -> None:
+        """Try regressions on the answers to other questions, with each penalty."""
+        questions = self.questions
+        if questions is None or not can_regress(self.folds[0].table, questions):
+            return
+        for penalty in PENALTIES:
+            begun = time.perf_counter()
+            odds = [
+                fit_regressions(
+                    fold.table, questions, penalty, 1.0, self.random, self.run.left
+                ).log_odds_at(fold.rows, fold.columns)
+                for fold in self.folds
+            ]
+            self.run.check()
+            seconds = time.perf_counter() - begun
+            name = f"{REGRESSIONS} (penalty {penalty:g})"
+            everything = np.concatenate(odds)
+            candidate = Candidate(
+                name, "regressions", Structure(), everything, seconds, penalty=penalty
+            )
+            self.tried.append(candidate)
+            self.say(f"{name}: held-out log-loss {self._loss_of([candidate]):.4f}")
+
     # ------------------------------------------------------------ judging
 
     def _loss(self, odds: Doubles) -> float:
@@ -377,7 +405,7 @@ class Selection:
             candidate
             for candidate in self.tried
             if candidate.kind == kind
-            and (candidate.structure.pattern == self.pattern or kind == "plain")
+            and (candidate.structure.pattern == self.pattern or kind in ("plain", "regressions"))
         ]
 
     def _best_without(self, kind: str) -> list[Candidate]:
@@ -417,7 +445,25 @@ class Selection:
         seconds = sum(candidate.seconds for candidate in self.tried)
         return [self._row("blend", odds, seconds, 1.0), *rows]
 
+    def _scores(self, odds: Doubles, questions: Questions) -> AnswerScores:
+        """How well whole answers are predicted."""
+        first = np.cumsum([0, *(fold.table.shape[0] for fold in self.folds[:-1])])
+        rows = np.concatenate([n + fold.rows for n, fold in zip(first, self.folds, strict=True)])
+        columns = np.concatenate([fold.columns for fold in self.folds])
+        chances = questions.consistent_entries(rows, columns, sigmoid(odds))
+        return answer_scores(rows, columns, self.values, chances, questions, self.weights)
+
     def _row(self, name: str, odds: Doubles, seconds: float, weight: float) -> dict[str, Any]:
+        if self.questions is not None:
+            scores = self._scores(odds, self.questions)
+            return {
+                "model": name,
+                "log_loss": scores.log_loss,
+                "standard_error": scores.standard_error,
+                "accuracy": scores.accuracy,
+                "weight": weight,
+                "seconds": round(seconds, 3),
+            }
         losses = np.logaddexp(0, odds) - self.values * odds
         right = (odds > 0) == self.values
         return {

@@ -24,6 +24,7 @@ from boolweave.data.entries import (
 )
 from boolweave.data.labels import Labels
 from boolweave.data.observed import ObservedEntries
+from boolweave.data.questions import Questions
 from boolweave.runtime.checks import generator_of, is_number, is_whole
 from boolweave.runtime.storage import is_in_file, iterate_blocks, iterate_chunks, release_pages
 from boolweave.runtime.types import Array, Integers
@@ -560,13 +561,8 @@ class Observations(ObservedEntries):
         """
         if groups is None:
             return np.arange(self.n_observed)
-        of_column = np.asarray(groups)
-        if of_column.shape != (self.n_columns,) or of_column.dtype.kind not in "iu":
-            raise ValueError(
-                f"groups must have a whole number for each of the {self.n_columns} columns, but "
-                f"got {of_column.dtype} of shape {of_column.shape}"
-            )
-        _, of_column = np.unique(of_column, return_inverse=True)
+        of_question = Questions.of(groups, self.n_columns).groups
+        _, of_column = np.unique(of_question, return_inverse=True)
         cells = self.rows_of_entries() * self.n_columns + of_column[self.indices]
         return np.unique(cells, return_inverse=True)[1].astype(np.int64, copy=False)
 

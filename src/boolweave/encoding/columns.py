@@ -12,6 +12,7 @@ import numpy as np
 
 from boolweave.data.cells import CellWords
 from boolweave.data.labels import distinct
+from boolweave.data.questions import Form, Questions
 from boolweave.encoding.choosing import (
     Settings,
     choose,
@@ -23,7 +24,15 @@ from boolweave.encoding.choosing import (
     vote_columns,
     without_cells,
 )
-from boolweave.encoding.features import Bits, Checkbox, Feature
+from boolweave.encoding.features import (
+    Bits,
+    Category,
+    Checkbox,
+    Dates,
+    Feature,
+    Numbers,
+    Ordered,
+)
 from boolweave.encoding.plan import Plan
 from boolweave.encoding.rules import Rule
 from boolweave.encoding.tables import without_blanks
@@ -111,6 +120,12 @@ class Columns:
             numbers += [group] * len(feature.names)
         return numbers
 
+    @property
+    def questions(self) -> Questions:
+        """The same, with what is known about the columns of one answer."""
+        forms = [form for feature in self.features for form in _forms(feature)]
+        return Questions.of_forms(forms, self.groups)
+
     def encode(self, columns: Sequence[pl.Series]) -> Bits:
         """Encode columns (M cells each) as (M, n) zeros, ones and NaN."""
         pieces = [
@@ -145,6 +160,18 @@ class Columns:
         """The encoded columns (M, n) of each column."""
         ends = np.cumsum([len(feature.names) for feature in self.features])
         return list(np.split(bits, ends[:-1], axis=1))
+
+
+def _forms(feature: Feature) -> list[tuple[Form | None, int]]:
+    """The forms of the encoded columns of a column, and how many columns have each."""
+    if isinstance(feature, Dates):
+        return [form for _, part in feature.parts for form in _forms(part)]
+    form: Form | None = None
+    if isinstance(feature, Ordered) or (isinstance(feature, Numbers) and feature.nested):
+        form = "thresholds"
+    elif isinstance(feature, Category | Numbers):
+        form = "levels"
+    return [(form, len(feature.names))]
 
 
 def _questions(features: Sequence[Feature]) -> list[str]:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from boolweave.data.cells import CellWords, GivenCells
 from boolweave.data.convert import is_table
 from boolweave.data.labels import distinct
+from boolweave.data.questions import Questions
 from boolweave.encoding.choosing import PARTS, SEPARATORS, Part, Settings
 from boolweave.encoding.columns import Columns
 from boolweave.encoding.features import Bits
@@ -31,6 +32,15 @@ class ColumnsLeftOutWarning(UserWarning):
 
 class CodesTakenAsMissingWarning(UserWarning):
     """Some cells look like codes for "no answer", and are taken as missing."""
+
+
+class EncodedBits(np.ndarray[Any, Any]):
+    """The array that an encoder returns, which knows the questions of its columns.
+
+    A part of it is an array that does not.
+    """
+
+    questions: Questions | None = None
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -90,6 +100,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     groups_ : array of int, shape (n_features_out,)
         The question to which each encoded column belongs, numbered from 0: the levels of one
         category, the thresholds of one answer, the checkboxes of one question.
+    questions_ : Questions
+        The same, and which of the columns are levels of one category, of which one is 1, or
+        thresholds of one answer. The array that `transform` returns has them as an attribute, so
+        that in a pipeline a `BooleanCompletion` knows them; after `set_output`, pass them to its
+        `fit` as `groups`.
     n_features_in_ : int
         Number of columns of the table.
     feature_names_in_ : array of str, shape (n_features_in_,)
@@ -218,6 +233,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """The question of each encoded column, (n_features_out,)."""
         return np.array(self._columns.groups, dtype=np.int64)
 
+    @property
+    def questions_(self) -> Questions:
+        """The questions, and how the columns of each depend on each other."""
+        return self._columns.questions
+
     def transform(self, X: Any) -> Bits:
         """Encode a table with the columns of `fit`.
 
@@ -233,7 +253,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = self._checked(X, reset=False)
-        return self._columns.encode(columns_of(X, self._names()))
+        bits = self._columns.encode(columns_of(X, self._names())).view(EncodedBits)
+        bits.questions = self.questions_
+        return bits
 
     def inverse_transform(self, X: Any) -> Any:
         """Convert columns of zeros and ones back to the columns of `fit`.

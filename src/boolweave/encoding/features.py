@@ -221,8 +221,15 @@ class Ordered:
         return _pick_nested(self.levels, bits)
 
     def most_probable(self, chances: NDArray[np.float64]) -> Cells:
-        """The level up to which all thresholds are probable."""
-        return [self.levels[n] for n in (chances > 0.5).cumprod(axis=1).sum(axis=1)]
+        """The most likely level."""
+        return [self.levels[n] for n in _likeliest(chances)]
+
+
+def _likeliest(chances: NDArray[np.float64]) -> NDArray[np.intp]:
+    """The most likely number of thresholds that are passed, given the chance of each, (M, n)."""
+    passed = np.minimum.accumulate(chances, axis=1)
+    ends = np.pad(passed, ((0, 0), (1, 1)), constant_values=((0, 0), (1, 0)))
+    return np.asarray(np.argmax(-np.diff(ends, axis=1), axis=1))
 
 
 def _pick_nested(values: Sequence[object], bits: Bits) -> Cells:
@@ -415,7 +422,7 @@ class Numbers:
     def most_probable(self, chances: NDArray[np.float64]) -> Cells:
         """The number of the most likely interval, or the median of those seen in it."""
         if self.nested:
-            at = (chances > 0.5).cumprod(axis=1).sum(axis=1)
+            at = _likeliest(chances)
         else:
             at = np.argmax(chances, axis=1)
         cells = self.spelled or [self._cell(value) for value in self.values]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from boolweave.data.cells import Above, CellWords
     from boolweave.data.observations import Absent, Duplicates
+    from boolweave.data.questions import Questions
     from boolweave.encoding.plan import Plan
     from boolweave.io.cells import Seen
     from boolweave.io.dialect import Dialect
@@ -88,9 +89,9 @@ class Reading:
         return self.origin is not None or self.encoded is not None
 
     @property
-    def groups(self) -> list[int] | None:
+    def groups(self) -> Questions | None:
         """The question of each column of an encoded table, (N,), whose answers are hidden whole."""
-        return None if self.encoded is None else self.encoded.encoding.groups
+        return None if self.encoded is None else self.encoded.encoding.questions
 
 
 def read(

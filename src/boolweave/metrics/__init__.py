@@ -1,8 +1,8 @@
 """Measures of the quality of a prediction, a ranking or a set of factors.
 
 Numbers that score an answer belong here; code that makes answers, or chooses between them in a fit,
-does not. Measures of single entries come first, then rankings of the entries of each row, as
-recommenders make them, then comparisons of factors.
+does not. Measures of single entries come first, then those of the answers of an encoded table, then
+rankings of the entries of each row, as recommenders make them, then comparisons of factors.
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from boolweave.data.questions import Questions
 from boolweave.model.products import as_bits
 from boolweave.runtime.checks import check_count
 from boolweave.runtime.threads import cut
-from boolweave.runtime.types import Array
+from boolweave.runtime.types import Array, Bits, Doubles
 from boolweave.runtime.words import counted
 
 __all__ = [
     "PROBABILITY_FLOOR",
     "Agreement",
+    "AnswerScores",
     "FactorMatch",
     "RankingScores",
     "accuracy",
     "agreement",
+    "answer_scores",
     "average_precision_at_n",
     "expected_calibration_error",
     "information_bound",
@@ -251,6 +254,114 @@ def expected_calibration_error(y: ArrayLike, p: ArrayLike, n_bins: int = 10) -> 
     # Sum over bins of (count / n) |mean p - mean y| = sum |sum p - sum y| / n.
     gaps = np.bincount(bins, weights=probability - bits, minlength=n_bins)
     return float(np.abs(gaps).sum() / len(bits))
+
+
+# ---------------------------------------------------------------- answers to questions
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerScores:
+    """How well answers are predicted.
+
+    Attributes
+    ----------
+    losses : array of shape (n,)
+        The negative logarithm (in nats) of the probability of each given answer.
+    right : array of shape (n,), bool
+        Whether the given answer is the most probable one.
+    chances : array
+        The probabilities of all possible answers to all questions.
+    given : array of the same shape, uint8
+        Whether each of these was the answer.
+    weights : array of shape (n,)
+        How often each answer counts.
+    """
+
+    losses: Doubles
+    right: np.ndarray
+    chances: Doubles
+    given: Bits
+    weights: Doubles
+
+    @property
+    def n_answers(self) -> int:
+        """Number of answers."""
+        return len(self.losses)
+
+    @property
+    def log_loss(self) -> float:
+        """Mean log-loss of an answer, in nats."""
+        return float(np.average(self.losses, weights=self.weights))
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the log-loss."""
+        return float(self.losses.std() / np.sqrt(len(self.losses)))
+
+    @property
+    def accuracy(self) -> float:
+        """Fraction of the answers that are the most probable ones."""
+        return float(np.average(self.right, weights=self.weights))
+
+    @property
+    def calibration_error(self) -> float:
+        """Expected calibration error of the probabilities of all possible answers."""
+        return expected_calibration_error(self.given, self.chances)
+
+
+def answer_scores(
+    rows: ArrayLike,
+    columns: ArrayLike,
+    values: ArrayLike,
+    p: ArrayLike,
+    groups: Any,
+    sample_weight: ArrayLike | None = None,
+) -> AnswerScores:
+    """Score the predictions of whole answers.
+
+    Parameters
+    ----------
+    rows, columns, values : array_like of shape (n,)
+        Entries of an encoded table, such as those that `Observations.hide` hides: positions and
+        values.
+    p : array_like of shape (n,)
+        Predicted P(value = 1). Levels of one category must add up to 1, and thresholds of one
+        answer must not increase, as those of a `BooleanCompletion` that knows the questions.
+    groups : Questions
+        ``TableEncoder.questions_``. Columns that are neither levels nor thresholds, such as those
+        of plain groups, are yes/no answers.
+
+    sample_weight : array_like of shape (n,), optional
+        How often the entries count; the first entry of an answer decides.
+
+    Returns
+    -------
+    AnswerScores
+
+    Examples
+    --------
+    >>> from boolweave.data.questions import Questions
+    >>> from boolweave.metrics import answer_scores
+    >>> colour = Questions.of_forms([("levels", 3)], [0, 0, 0])
+    >>> found = answer_scores([0, 0, 0], [0, 1, 2], [0, 1, 0], [0.25, 0.5, 0.25], colour)
+    >>> found.n_answers, round(found.log_loss, 4), found.accuracy  # one answer, ln 2
+    (1, 0.6931, 1.0)
+    """
+    m, n, bits, chance = (np.asarray(part) for part in (rows, columns, values, p))
+    count = np.ones(len(m)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    losses, right, chances, given, weights = [], [], [], [], []
+    for probability, outcome, first in Questions.of(groups, len(groups)).answers(
+        m, n, bits, chance
+    ):
+        of_outcome = probability[np.arange(len(outcome)), outcome]
+        losses.append(-np.log(np.clip(of_outcome, PROBABILITY_FLOOR, 1.0)))
+        right.append(probability.argmax(axis=1) == outcome)
+        chances.append(probability.ravel())
+        given.append((np.arange(probability.shape[1]) == outcome[:, None]).ravel())
+        weights.append(count[first])
+    joined = [np.concatenate(parts) for parts in (losses, right, chances, given, weights)]
+    chance = np.clip(joined[2], 0.0, 1.0)  # differences of thresholds are rounded
+    return AnswerScores(joined[0], joined[1], chance, joined[3].astype(np.uint8), joined[4])
 
 
 # ---------------------------------------------------------------- rankings

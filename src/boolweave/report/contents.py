@@ -152,6 +152,8 @@ def calibration(tested: HeldOutPredictions) -> dict[str, object] | None:
     if not len(tested):
         return None
     chance, values = np.clip(tested.chances, 0.0, 1.0), tested.values
+    if tested.answers is not None:  # of all possible answers
+        chance, values = tested.answers.chances, tested.answers.given
     group = np.minimum((chance * 10).astype(int), 9)
     count = np.bincount(group, minlength=10)
     used = np.flatnonzero(count)
@@ -181,6 +183,8 @@ PARTS = {
     "directions": "directions",
     "layers": "Boolean layers",
     "boolean": "Boolean model",
+    "regressions": "other answers",
+    "answer": "other levels",
 }
 
 

@@ -341,15 +341,23 @@ def _summary(facts: FactorFacts) -> Facts:
 
 def _completion_summary(facts: CompletionFacts) -> Facts:
     model, tested, blend, alone = facts.model, facts.tested, facts.blend, facts.offsets_alone
+    per = " per answer" if facts.noun == "answer" else ""
     figures = [*_seen(model.observations_), ("models averaged", f"{len(model.members_)}")]
     if blend is not None:
-        figures.append(("cross-validated log-loss", f"{blend['log_loss']:.4f}"))
+        figures.append((f"cross-validated log-loss{per}", f"{blend['log_loss']:.4f}"))
         if alone is not None:
             figures.append((f"the same with {alone['model']} alone", f"{alone['log_loss']:.4f}"))
-    if tested is not None:
+    if tested is not None and tested.answers is not None and tested.most_frequent is not None:
+        right, usual = tested.answers.accuracy, tested.most_frequent.accuracy
+        figures += [
+            ("held-out answers", f"{tested.answers.n_answers:,}"),
+            ("held-out answers right", percent(right, 1)),
+            ("most frequent answers right", percent(usual, 1)),
+        ]
+    elif tested is not None:
         figures += _agreement(tested.agreement, "held-out")
     if tested:
-        figures.append(("held-out log-loss", f"{tested.log_loss:.4f}"))
+        figures.append((f"held-out log-loss{per}", f"{tested.log_loss:.4f}"))
         if 0 < np.count_nonzero(tested.values) < len(tested):
             auc = roc_auc(tested.values, tested.chances)
             figures.append(("held-out area under the curve", f"{auc:.4f}"))
@@ -448,7 +456,7 @@ def _python_call(model: Model) -> str:
             arguments.append(f"{name}={shown}")
     call = f"{type(model).__name__}({', '.join(arguments)})"
     hold_out = model.provenance_.get("hold_out")
-    whole = ", groups=encoder.groups_" if "plan" in model.provenance_ else ""
+    whole = ", groups=encoder.questions_" if "plan" in model.provenance_ else ""
     of_fit = "" if isinstance(model, BooleanMatrixFactorization) else whole
     if hold_out is None:
         return f"{call}.fit(data{of_fit})"

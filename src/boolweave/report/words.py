@@ -190,6 +190,13 @@ def _has(n: int) -> str:
 
 
 def _on_held_out(tested: HeldOutPredictions) -> str:
+    if tested.answers is not None and tested.most_frequent is not None:
+        return (
+            f"Of {counted(tested.answers.n_answers, 'held-out answer')}, "
+            f"{tested.answers.accuracy:.1%} were predicted correctly, compared with "
+            f"{tested.most_frequent.accuracy:.1%} if the most frequent answer to each question "
+            "were predicted."
+        )
     found = tested.agreement
     constant = "1" if found.constant else "0"
     return (
@@ -213,11 +220,13 @@ def of_completion(facts: CompletionFacts) -> InShort:
     sure, trouble = [], []
     blend, alone = facts.blend, facts.offsets_alone
     if blend is not None:
-        judged = f"Of entries hidden for a test, {blend['accuracy']:.1%} were predicted correctly"
+        held_out = "entries" if facts.noun == "entry" else "answers"
+        share = f"{blend['accuracy']:.1%}"
+        judged = f"Of {held_out} hidden for a test, {share} were predicted correctly"
         if alone is not None:
             judged += f", and {alone['accuracy']:.1%} from the totals of rows and columns alone"
             if blend["log_loss"] > alone["log_loss"] - SAME_LOSS:
-                trouble.append("Nothing beyond these totals helped to predict hidden entries.")
+                trouble.append(f"Nothing beyond these totals helped to predict hidden {held_out}.")
         sure.append(f"{judged}.")
     else:
         trouble.append(f"{why_not_compared(facts)} Its quality is unknown.")

@@ -16,6 +16,7 @@ from boolweave.cli.common import (
     fit_completion,
     fit_factors,
     read_input,
+    read_row_features,
     warnings_as_lines,
     zeros_of,
 )
@@ -28,6 +29,7 @@ from boolweave.cli.options import (
     NounsOption,
     Quiet,
     ReadingOptions,
+    RowFeatures,
     Source,
     Sources,
     Writing,
@@ -170,6 +172,7 @@ def complete(
             "workbook.",
         ),
     ] = True,
+    row_features: RowFeatures = None,
     keeping: Keeping,
     reading: ReadingOptions,
     completing: Completing,
@@ -197,18 +200,26 @@ def complete(
     if fill == "none":
         filling.check_nothing_written(writing, keeping)
     fits_factors = _fits_factors(fitting, completing, where)
+    if fits_factors and row_features is not None:
+        raise ValueError(
+            "--row-features is an option of a completion, but other options ask for a Boolean "
+            "factorization: leave one of them out"
+        )
     contents = read_input(
         source, reading, writing.quiet, "missing", fitting.get("max_memory"), keep=fill == "values"
     )
     seen = contents.observations.to_local()
     if fill != "none":
         filling.check_size(seen, kind, fill, fitting.get("max_memory"))
+    features = None if row_features is None else read_row_features(row_features, seen)
     absent, seed = reading.absent or "missing", fitting["random_state"]
 
     def fit(kept: Seen) -> Model:
         if fits_factors:
             return fit_factors(kept, fitting, writing.quiet, where)
-        return fit_completion(kept, fitting, completing, writing.quiet, where, contents.groups)
+        return fit_completion(
+            kept, fitting, completing, writing.quiet, where, contents.groups, features
+        )
 
     def write(facts: FitFacts) -> None:
         model = facts.model

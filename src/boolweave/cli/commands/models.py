@@ -14,6 +14,7 @@ from boolweave.cli.common import (
     read_input,
     read_model,
     read_new_rows,
+    read_row_features,
 )
 from boolweave.cli.options import (
     Json,
@@ -22,6 +23,7 @@ from boolweave.cli.options import (
     NounsOption,
     Quiet,
     ReadingOptions,
+    RowFeatures,
     Source,
     VerbOption,
     Writing,
@@ -123,6 +125,7 @@ def transform(
             show_default="as the model was saved",
         ),
     ] = None,
+    row_features: RowFeatures = None,
     writing: Writing,
     reading: ReadingOptions,
 ) -> None:
@@ -154,7 +157,15 @@ def transform(
             )
         fitted.set_params(output="probability" if probabilities else "bits")
     seen = read_new_rows(fitted, source, reading, writing.quiet)
-    values = np.asarray(fitted.transform(seen))
+    if row_features is None:
+        values = np.asarray(fitted.transform(seen))
+    elif isinstance(fitted, BooleanMatrixFactorization):
+        raise ValueError(
+            f"--row-features is for a completion, but {model.name} is a factorization; leave it out"
+        )
+    else:
+        features = read_row_features(row_features, seen, fitted)
+        values = np.asarray(fitted.transform(seen, row_features=features))
     names = [str(name) for name in fitted.get_feature_names_out()]
     empty = np.empty((0,), dtype=np.int64)
     labels: dict[str, Any] = {"row_labels": row_names(seen), "column_labels": names}

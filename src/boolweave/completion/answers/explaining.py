@@ -33,6 +33,7 @@ from boolweave.completion.ensemble import (
     chance_of_one,
     limited_log_odds,
 )
+from boolweave.completion.regressions import AnswerRegressions
 from boolweave.completion.table import Pattern
 from boolweave.data.frames import Frame, html_table
 from boolweave.data.labels import name_of, one_pair
@@ -144,6 +145,12 @@ class Explainer:
                 parts.append(self._layers(i, m, n, float(weighted[5])))
         if ensemble.plain is not None:
             parts.append(self._plain(ensemble.plain, m, n))
+        if ensemble.regressions is not None:
+            parts.append(self._regressions(ensemble.regressions, m, n))
+        if ensemble.questions is not None:
+            share = total - float(ensemble.blended_log_odds(*at)[0])
+            sentence = f"{share:+.2f} answer: the possible answers to one question add up to 100%"
+            parts.append(ExplanationPart("answer", 0, share, sentence=sentence))
         counts = len(seen.take_rows([m]).values), int(np.sum(self.fitted_to.indices == n))
         axes: tuple[Axis, Axis] = ("row", "column")
         rather = "more" if sums[2] > 0 else "less"
@@ -303,6 +310,20 @@ class Explainer:
         factors = self._factors(plain, (m, n), 0, True)
         return self._with_factors("boolean", 0, plain.weight * float(odds), factors)
 
+    def _regressions(self, regressions: AnswerRegressions, m: int, n: int) -> ExplanationPart:
+        """What the answers to other questions add, compared with those of an average row."""
+        trained = self.trained.regressions or regressions
+        average = trained.rows.mean(axis=0, dtype=np.float64)
+        gains = regressions.weight * (regressions.rows[m] - average) * regressions.slopes[:, n]
+        share = float(gains.sum())
+        gains = np.where(regressions.rows[m] != 0, np.sign(share) * gains, 0.0)
+        best = largest(gains, min(NAMES_IN_SENTENCE, int(np.sum(gains > 0))))
+        named = ", ".join(f"{self._name(i, 'column')} ({self._observed(m, int(i))})" for i in best)
+        sentence = f"{share:+.2f} other answers: {named or 'there are none'}"
+        way = "speak for it" if share > 0 else "speak against it"
+        why = f"the other answers of {self._name(m, 'row')} {way}: {named}" if named else ""
+        return ExplanationPart("regressions", 0, share, sentence=sentence, reason=why)
+
     def _factors(
         self, model: LayerFactors | PlainBoolean, pair: tuple[int, int], layer: int, raises: bool
     ) -> list[FactorPart]:
@@ -454,7 +475,9 @@ def _with_value(alike: Alike) -> str:
     return alike.name if alike.observed is None else f"{alike.name} ({alike.observed})"
 
 
-Kind = Literal["base", "row", "column", "pattern", "directions", "layers", "boolean"]
+Kind = Literal[
+    "base", "row", "column", "pattern", "directions", "layers", "boolean", "regressions", "answer"
+]
 
 
 @dataclass(frozen=True)
@@ -517,9 +540,12 @@ class ExplanationPart:
 
     Attributes
     ----------
-    kind : {"base", "row", "column", "pattern", "directions", "layers", "boolean"}
+    kind : {"base", "row", "column", "pattern", "directions", "layers", "boolean", "regressions", \
+"answer"}
         "base" is the value for an average row and column; "pattern" is what follows from which
-        entries were observed, whatever their values; "boolean" is the plain Boolean model.
+        entries were observed, whatever their values; "boolean" is the plain Boolean model;
+        "regressions" is what follows from the answers to other questions; "answer" makes the
+        columns of one answer consistent.
     family : int
         Number of the family of models, from 1; 0 if the part does not belong to a single family.
     log_odds : float

@@ -18,6 +18,7 @@ from boolweave.completion.ensemble import Ensemble, Member, PlainBoolean
 from boolweave.completion.kernels.drawing import Lines, Link, Prior, lines_of
 from boolweave.completion.kernels.folding import FixedColumns, FoldedRows, fold_rows
 from boolweave.completion.layers import LEAST_PRIOR, LOGS
+from boolweave.completion.regressions import signs
 from boolweave.completion.table import Features, make_features
 from boolweave.data.observations import Observations
 from boolweave.engine import prediction
@@ -119,6 +120,9 @@ class FoldIn:
                 (observations.n_rows, len(columns)), observations.indptr, other, observations.values
             )
             plain = replace(plain, rows=self._plain_rows(plain, few, columns))
+        regressions = self.ensemble.regressions
+        if regressions is not None:
+            regressions = replace(regressions, rows=signs(observations))
         return replace(
             self.ensemble,
             shape=observations.shape,
@@ -128,6 +132,7 @@ class FoldIn:
             ),
             plain=plain,
             pattern=pattern,
+            regressions=regressions,
         )
 
     def _features(self, counts: NDArray[np.int64], given: Doubles | None) -> Features:

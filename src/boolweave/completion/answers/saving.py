@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from boolweave.runtime.types import Array
 
 FORMAT = "boolweave completion"
-VERSION = 4
+VERSION = 5
 
 # The limits of all numbers, in standard deviations of the noise of an entry, and of variances:
 # far beyond those of any fit, and their products are finite.
@@ -196,6 +196,14 @@ def _check_shapes(
         _check_shape("pattern/center", pattern.center, (P,))
         for name, n in (("rows", M), ("columns", N), ("loadings", N)):
             _check_shape(f"pattern/{name}", getattr(pattern, name), (n, P))
+    questions, regressions = ensemble.questions, ensemble.regressions
+    if questions is not None:
+        for name in ("groups", "levels", "thresholds"):
+            _check_shape(f"questions/{name}", getattr(questions, name), (N,))
+    if regressions is not None:
+        expect(questions is not None, "'questions' must be in the file")
+        for name, wanted in {"rows": (M, N), "offsets": (N,), "slopes": (N, N)}.items():
+            _check_shape(f"regressions/{name}", getattr(regressions, name), wanted)
     if plain is not None:
         _check_shape("plain/rows", plain.rows, (M, len(plain.columns)))
         _check_shape("plain/columns", plain.columns, (len(plain.columns), N))
@@ -249,6 +257,13 @@ def _check_numbers(stored: StoredCompletion) -> None:
         expect(plain.product in ("or", "xor"), "'product' must be or or xor")
         for name in ("rows", "columns", "one_given_zero", "one_given_one"):
             _check_range(f"plain/{name}", getattr(plain, name), 0.0, 1.0)
+    regressions = ensemble.regressions
+    if regressions is not None:
+        _check_range("weight", regressions.weight, 0.0)
+        _check_range("penalty", regressions.penalty, 0.0)
+        _check_range("regressions/rows", regressions.rows, -1.0, 1.0)
+        for name in ("offsets", "slopes"):
+            _check_range(f"regressions/{name}", getattr(regressions, name))
     for family in ensemble.families:
         _check_range("weight", family.weight, 0.0)
         _check_range("strength", family.structure.strength)
