@@ -11,6 +11,7 @@ import pytest
 
 from boolweave import datasets
 from boolweave.datasets import (
+    example_file,
     fetch_movielens,
     load_movielens,
     load_movietweetings,
@@ -20,6 +21,7 @@ from boolweave.datasets import (
     load_zoo,
     make_boolean,
 )
+from boolweave.io import read
 from boolweave.model.products import boolean_product
 
 LOADERS = {
@@ -358,3 +360,14 @@ def test_fetch_of_something_else(tmp_path, server):
         fetch_movielens("ml-1m", tmp_path / "copies")
     with pytest.raises(ValueError, match=r"ml-100k, .* got 'ml-2'"):
         fetch_movielens("ml-2", tmp_path)
+
+
+def test_files_as_they_were_published():
+    survey = read(example_file("steak-risk-survey.csv"), encode="auto")
+    assert survey.observations.shape == (550, 35) and "two lines of names" in survey.guess
+    votes = read(example_file("biodiversity-conversation.csv.gz"), encode="auto").observations
+    assert votes.n_rows == 536
+    with pytest.raises(
+        ValueError, match=r"no example file 'steak\.csv'; there are steak-risk-surv"
+    ):
+        example_file("steak.csv")

@@ -18,6 +18,7 @@ from read_files import message
 from boolweave import TableEncoder, io
 from boolweave.encoding.plan import KINDS, Plan
 from boolweave.encoding.scales import in_order
+from boolweave.io.dialect import Dialect
 
 FOLDER = Path(__file__).parent / "plans"
 FILES = sorted(path for path in FOLDER.iterdir() if not path.name.endswith(".plan.csv"))
@@ -236,3 +237,16 @@ def test_yes_and_no_in_other_languages_are_written_again(tmp_path):
         encoder = TableEncoder().fit(pl.read_csv(path))
     again = encoder.inverse_transform(np.array([[1.0], [0.0]]))
     assert again["café"].to_list() == ["Oui", "Non"]
+
+
+def test_votes_without_the_columns_that_describe_participants(tmp_path):
+    """A statement with which all agree is constant; the others are votes nevertheless."""
+    path = tmp_path / "votes.csv"
+    rows = [
+        f"p{i},{i % 3},{i % 2 * 2 - 1},{1 - i % 3 % 2 * 2},{'' if i % 5 else 1}" for i in range(20)
+    ]
+    path.write_text("\n".join(["participant,n-votes,0,1,2", *rows, ""]))
+    reading = io.read(path, encode="auto", dialect=Dialect(drop=("n-votes",)))
+    kinds = [line.kind for line in reading.plan]
+    assert kinds == ["id", "text", "yes/no", "yes/no", "constant"]
+    assert reading.observations.to_dense()[:4, 0].tolist() == [0, 1, 0, 1]

@@ -27,6 +27,7 @@ __all__ = [
     "CONGRESSES",
     "Dataset",
     "Planted",
+    "example_file",
     "fetch_movielens",
     "load_movielens",
     "load_movietweetings",
@@ -63,6 +64,14 @@ _CITATIONS = {
         "Collected From Twitter. Workshop on Crowdsourcing and Human Computation for "
         "Recommender Systems, CrowdRec at RecSys 2013. "
         "https://github.com/sidooms/MovieTweetings. MIT licence."
+    ),
+    "steak-risk-survey.csv": (
+        "FiveThirtyEight (2014). How Americans Like Their Steak. "
+        "https://github.com/fivethirtyeight/data. CC BY 4.0."
+    ),
+    "biodiversity-conversation.csv.gz": (
+        "The Computational Democracy Project. Scoop Hivemind: biodiversity. "
+        "https://github.com/compdemocracy/openData. CC BY 4.0."
     ),
     "movielens": (
         "F. Maxwell Harper and Joseph A. Konstan (2015). The MovieLens Datasets: History and "
@@ -160,6 +169,32 @@ def load_votes84() -> Dataset:
         "votes, 1 = yea, 0 = nay, others missing.",
         _CITATIONS["votes84"],
     )
+
+
+def example_file(name: str) -> Path:
+    """The path of a file that ships with the package as it was published, to try how it is read.
+
+    Parameters
+    ----------
+    name : {"steak-risk-survey.csv", "biodiversity-conversation.csv.gz"}
+        A survey by FiveThirtyEight with two lines of names, or the votes of a conversation of the
+        Computational Democracy Project.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> from boolweave.datasets import example_file
+    >>> from boolweave.io import read
+    >>> read(example_file("steak-risk-survey.csv"), encode="auto").plan["Age"].levels
+    ('18-29', '30-44', '45-60', '> 60')
+    """
+    known = [own for own in _CITATIONS if ".csv" in own]
+    if name not in known:
+        raise ValueError(f"there is no example file {name!r}; there are {', '.join(known)}")
+    return Path(str(files(__package__) / "tables" / name))
 
 
 def load_zoo() -> Dataset:

@@ -156,7 +156,8 @@ def encode_frame(
     words = options.words
     clean = [without_blanks(column, words) for column in table.iter_columns()]
     meant = [_meant_as_boolean(column, words) for column in clean]
-    if refused is not None and all(meant) and not vote_columns(clean, words):
+    has_votes = bool(vote_columns(clean, words))
+    if refused is not None and all(meant) and not has_votes:
         raise refused
     with naming_file(name):
         given = rules.parameters
@@ -180,7 +181,8 @@ def encode_frame(
         is_meant and not line.is_encoded
         for is_meant, line in zip(meant, encoding.plan, strict=True)
     )
-    if refused is not None and set(used) <= {"yes/no"} and (lost or not used):
+    mistaken = set(used) <= {"yes/no"} and not has_votes and (lost or not used)
+    if refused is not None and mistaken:
         raise refused
     if not used:
         left = _some([f"{column} ({why})" for column, why in encoding.plan.left_out.items()])
