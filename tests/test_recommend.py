@@ -147,3 +147,9 @@ def test_reasons_in_plain_words():
         (list("abcd"), 8, "user 7 liked a and 3 more that this group liked"),
     ):
         assert reason_in_words("7", names, n_observed, films) == expected
+
+
+def test_more_recommendations_than_columns(model):
+    n_columns = model.result_.observations.shape[1]
+    every, more = (model.recommend([0], n) for n in (n_columns, 2**62))
+    np.testing.assert_array_equal(more.columns, every.columns)

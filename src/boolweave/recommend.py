@@ -350,10 +350,13 @@ def best_unseen(
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Columns (R, n) and probabilities (R, n) of `Recommendations` for R wanted rows.
 
+    There are at most as many as the table has columns.
+
     `predict` yields the probabilities of rows at all columns, some rows at a time: a slice of the
     rows, and an array (some, N), which is overwritten.
     """
     rows, place = np.unique(wanted, return_inverse=True)
+    n = min(n, seen.shape[1])
     columns = np.full((len(rows), n), -1, dtype=np.intp)
     probabilities = np.full((len(rows), n), np.nan)
     for some, chances in predict(rows):

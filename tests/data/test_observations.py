@@ -59,8 +59,18 @@ def test_take_rows_keeps_labels():
         observations.take_rows([0, 0])
     with pytest.raises(ValueError, match="index must be 1-D"):
         observations.take_rows(0)
-    with pytest.raises(IndexError):
-        observations.take_rows([3])
+    with pytest.raises(IndexError, match="below 3, the number of rows, got 0 to 3"):
+        observations.take_rows([0, 3])
+    with pytest.raises(ValueError, match="3 Booleans, one for each row, got 2"):
+        observations.take_rows([True, False])
+    with pytest.raises(ValueError, match="positions of rows or Booleans, got float64"):
+        observations.take_rows([0.5])
+
+
+@pytest.mark.parametrize("option", [np.ones((3, 3)), np.zeros((0, 0)), ["zero"]])
+def test_an_array_is_not_an_option(option):
+    with pytest.raises(ValueError, match='absent must be "zero" or "missing", but got'):
+        Observations.from_data([[1, 0]], absent=option)
 
 
 def put_back(kept, rows, columns, values):

@@ -340,3 +340,24 @@ def test_other_bad_input():
         simulate(POOLS, 0.1, trials=0)
     with pytest.raises(ValueError, match="prevalence"):
         simulate(POOLS, [0.1, 0.2])
+
+
+def test_a_pool_that_is_certainly_positive_needs_an_item():
+    """Beliefs that have not converged say that every item is improbable."""
+    pools = [[0, 1, 2], [0, 2, 3], [0, 1, 2], [0, 1, 2, 3]]
+    options = {"sensitivity": 0.0, "specificity": 0.0, "schedule": "flooding", "damping": 1.0}
+    found = group_testing(pools, np.zeros(4), 1e-300, n_items=4, **options)
+    assert (found.probabilities < 1e-4).all()
+    assert all(found.most_likely[pool].any() for pool in pools)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("schedule", np.ones((2, 2)), 'schedule must be "flooding" or "serial"'),
+        ("sensitivity", object, "sensitivity must be between 0 and 1"),
+    ],
+)
+def test_arrays_and_classes_are_no_options(option, value, message):
+    with pytest.raises(ValueError, match=message):
+        group_testing(np.eye(2), [1, 0], 0.1, **{option: value})

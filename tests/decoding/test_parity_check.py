@@ -15,6 +15,7 @@ from boolweave.decoding import (
     bec_llr,
     bsc_llr,
     ebn0_to_sigma,
+    infer_factor,
     read_alist,
     write_alist,
 )
@@ -354,3 +355,10 @@ def test_an_alist_that_is_no_text_or_goes_on_and_on(tmp_path, content):
 def test_missing_alist(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_alist(tmp_path / "none.alist")
+
+
+@pytest.mark.parametrize("option", ["method", "product"])
+@pytest.mark.parametrize("value", [np.array(1), np.zeros((0, 0)), np.ones((2, 2))])
+def test_an_array_is_not_an_option(option, value):
+    with pytest.raises(ValueError, match=f"{option} must be "):
+        infer_factor([[1, 0]], [[1]], **{option: value})

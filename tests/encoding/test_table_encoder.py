@@ -515,3 +515,27 @@ def test_rules():
 def test_bad_rules(text):
     with pytest.raises(ValueError, match=r"expected column=RULE|two rules"):
         parse_rules(text)
+
+
+@pytest.mark.filterwarnings("ignore::boolweave.encoding.encoder.ColumnsLeftOutWarning")
+def test_cells_that_polars_has_no_type_for_are_texts():
+    cells = [(1, 2), {"a"}, (1, 2), None]
+    frame = pl.DataFrame({"a": pl.Series([*cells, *cells], dtype=pl.Object)})
+    encoder = TableEncoder().fit(frame)
+    assert sorted(encoder.get_feature_names_out()) == ["a = (1, 2)", "a = {'a'}"]
+    assert np.isnan(encoder.transform(frame)[[3, 7]]).all()
+
+
+def test_whole_numbers_that_are_further_apart_than_the_largest_number():
+    table = pd.DataFrame({"a": [-1.5e308, 1.5e308, 0.0, 1.0] * 3})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        encoded = TableEncoder().fit_transform(table)
+    np.testing.assert_array_equal(encoded[:4], encoded[4:8])
+    assert len({tuple(row) for row in encoded}) == 4
+
+
+@pytest.mark.parametrize("rows", [[["a", 1], ["b"]], [["a", [1, 2]], ["b", 3]]])
+def test_lists_that_are_no_table(rows):
+    with pytest.raises(ValueError, match="rows of different lengths, or cells that hold several"):
+        TableEncoder().fit(rows)

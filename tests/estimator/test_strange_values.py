@@ -164,3 +164,8 @@ def test_new_rows_have_no_channel_of_their_own():
     assert model.transform(TABLE).shape == (4, 1)
     with pytest.raises(ValueError, match=r"each of 4 rows, and got 2 rows.*same for all rows"):
         model.transform(TABLE[:2])
+
+
+def test_a_prior_that_is_no_number():
+    with pytest.raises(ValueError, match="column_prior"):
+        BooleanMatrixFactorization(1, column_prior={}).fit([[1, 0], [0, 1]])

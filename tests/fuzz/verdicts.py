@@ -19,7 +19,9 @@ OUTCOMES = (FINE, REFUSED, ABORT, CRASH, HANG, NAN, TRACEBACK, FOREIGN, WRONG)
 LONGEST_MESSAGE = 1000
 
 # Errors that tell a user what to do. Everything else is a bug, whatever it says.
-CLEAR = (ValueError, TypeError, OSError, MemoryError, NotImplementedError, ImportError)
+CLEAR = (
+    ValueError, TypeError, IndexError, OSError, MemoryError, NotImplementedError, ImportError,
+)  # fmt: skip
 # Checks of parameters and of shapes that every estimator of scikit-learn has, in its words.
 CHECKS = ("sklearn/utils/_param_validation.py", "sklearn/utils/validation.py")
 WARNINGS = ("RuntimeWarning", "DeprecationWarning", "FutureWarning", "PendingDeprecationWarning")

@@ -128,3 +128,9 @@ def test_agreement_without_ones_or_entries():
     assert set(empty.figures().values()) == {0, None}
     assert metrics.agreement([1, 1], [1, 1]).constant == 1
     assert metrics.agreement([1, 0], [1, 1]).constant == 0  # a tie
+
+
+def test_more_bins_than_there_is_memory_for():
+    y, p = [1, 0, 1, 1], [0.75, 0.75, 0.5, 1.0]
+    gap = metrics.expected_calibration_error(y, p, 2**62)
+    assert gap == pytest.approx(metrics.expected_calibration_error(y, p, 1000)) == 0.25

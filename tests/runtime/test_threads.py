@@ -2,9 +2,10 @@
 
 import threading
 
+import numpy as np
 import pytest
 
-from boolweave.runtime.threads import n_threads, pool_of, run_all
+from boolweave.runtime.threads import effective_jobs, n_threads, pool_of, run_all
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 3])
@@ -31,3 +32,8 @@ def test_an_exception_ends_the_run():
     with pytest.raises(ValueError, match="item"):
         run_all(pool_of(2), fail, range(1000))
     assert len(taken) <= 2
+
+
+def test_a_number_of_threads_is_an_int_of_python():
+    """One of NumPy overflows when bytes are counted with it."""
+    assert type(effective_jobs(np.int8(3))) is int

@@ -93,6 +93,8 @@ def edited(text, dice):
         node = tree = json.loads(text)
     except json.JSONDecodeError:  # another array was put in its place
         return "{}"
+    if not isinstance(tree, dict | list):  # that array was a number
+        return "{}"
     while True:
         keys = list(node) if isinstance(node, dict) else list(range(len(node)))
         if not keys:

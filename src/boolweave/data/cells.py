@@ -254,7 +254,7 @@ def codes_above(ratings: NDArray[np.float64], above: Above) -> NDArray[np.uint8]
 
 def check_option(name: str, value: object, options: Sequence[str]) -> None:
     """Raise unless `value` is one of the `options`."""
-    if value not in options:
+    if not isinstance(value, str) or value not in options:
         expected = " or ".join(f'"{option}"' for option in options)
         raise ValueError(f"{name} must be {expected}, but got {value!r}")
 

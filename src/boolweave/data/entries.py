@@ -70,14 +70,28 @@ def scan_columns(indptr: Array, indices: Array) -> tuple[int, int, bool]:
     return min(ends, default=0), max(ends, default=-1), increase
 
 
-def row_index(index: ArrayLike | slice) -> Array | slice:
+def row_index(index: ArrayLike | slice, n_rows: int) -> Array | slice:
     """An index of rows: a slice, or a 1-D array of positions or Booleans; raise if it is not."""
     if isinstance(index, slice):
         return index
     array = np.asarray(index)
     if array.ndim != 1:
         raise ValueError(f"index must be 1-D, but has shape {array.shape}; pass a list")
-    return array if array.size else array.astype(np.intp)
+    if not array.size:
+        return array.astype(np.intp)
+    if array.dtype.kind == "b":
+        if len(array) != n_rows:
+            raise ValueError(
+                f"index must have {n_rows} Booleans, one for each row, got {len(array)}"
+            )
+    elif array.dtype.kind not in "iu":
+        raise ValueError(f"index must hold positions of rows or Booleans, got {array.dtype}")
+    elif not (-n_rows <= array.min() and array.max() < n_rows):
+        raise IndexError(
+            f"index must be at least {-n_rows} and below {n_rows}, the number of rows, got "
+            f"{array.min()} to {array.max()}"
+        )
+    return array
 
 
 def select_rows(indptr: Array, index: Array | slice) -> tuple[NDArray[np.int64], Integers]:

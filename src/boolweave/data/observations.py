@@ -515,7 +515,7 @@ class Observations(ObservedEntries):
         array([[1., 1.],
                [1., 0.]], dtype=float32)
         """
-        chosen = row_index(index)
+        chosen = row_index(index, self.shape[0])
         indptr, entries = select_rows(self.indptr, chosen)
         labels = None if self.row_labels is None else self.row_labels[chosen]
         return Observations(

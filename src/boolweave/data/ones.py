@@ -427,7 +427,7 @@ class SparseObservations(ObservedEntries):
 
     def some_rows(self, index: ArrayLike | slice) -> SparseObservations:
         """Take some rows, in the order asked for, without listing zeros."""
-        chosen = row_index(index)
+        chosen = row_index(index, self.shape[0])
         ones = self.ones.take_rows(chosen)
         labels = None if self.row_labels is None else self.row_labels[chosen]
         return replace(

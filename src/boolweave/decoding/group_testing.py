@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -295,7 +295,7 @@ class PoolTests(NamedTuple):
 
 def pool_rate(name: str, value: Rate, sizes: NDArray[np.int64]) -> Doubles:
     """A sensitivity or specificity in any form as (pools, 1)."""
-    given = value(sizes) if callable(value) else value
+    given: Any = value(sizes) if callable(value) and not isinstance(value, type) else value
     rate = as_probabilities(name, given, (), sizes.shape, each="pool")
     return np.broadcast_to(rate, sizes.shape)[:, None]
 

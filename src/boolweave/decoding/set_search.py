@@ -34,12 +34,18 @@ def most_likely_sets(
     sets = np.zeros(probabilities.shape, dtype=np.uint8)
     # Items less probable than this do not take part in the search.
     candidate = 1e-4
+    pool_of_edge = np.repeat(np.arange(graph.n_checks), graph.degrees)
     # Maximum number of passes of the search over the exchanges of items.
     search_passes = 10
     for column in range(probabilities.shape[1]):
         p, a = probabilities[:, column], np.ascontiguousarray(odds[:, column])
         known = a >= HARD_BELIEF
-        free = (p > candidate) & (np.abs(a) < HARD_BELIEF)
+        # A pool that is certainly positive needs an item, however improbable each of them is.
+        cleared, needed = (
+            np.bincount(graph.variables[certain[pool_of_edge]], minlength=len(p)) > 0
+            for certain in (np.isneginf(evidence[:, column]), np.isposinf(evidence[:, column]))
+        )
+        free = ((p > candidate) | (needed & ~cleared)) & (np.abs(a) < HARD_BELIEF)
         best = -np.inf
         for start in (p > 0.5, known):
             chosen = (start | known).astype(np.uint8)

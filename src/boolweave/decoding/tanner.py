@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
+from boolweave.data.cells import check_option
 from boolweave.model.odds import HARD_BELIEF, HARD_EVIDENCE
 from boolweave.model.products import Product, as_bits
 from boolweave.runtime.checks import check_count
@@ -163,14 +164,13 @@ class DecoderSettings:
     stop_on_checks: bool = False
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
+        if not isinstance(self.method, str) or self.method not in METHODS:
             raise ValueError(
                 f'method must be "max-sum" (also "min-sum") or "sum-product" (also '
                 f'"product-sum"), got {self.method!r}'
             )
         object.__setattr__(self, "method", METHODS[self.method])
-        if self.schedule not in ("flooding", "serial"):
-            raise ValueError(f'schedule must be "flooding" or "serial", got {self.schedule!r}')
+        check_option("schedule", self.schedule, ("flooding", "serial"))
         for name in ("damping", "scale", "tol"):
             if not isinstance(getattr(self, name), Real):
                 raise ValueError(f"{name} must be a number, got {getattr(self, name)!r}")

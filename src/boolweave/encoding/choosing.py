@@ -507,7 +507,9 @@ def _numbers_or_id(numbers: pl.Series, column: pl.Series, settings: Settings) ->
         return Dropped(name, "all its long numbers differ", "id")
     nested = settings.numbers == "thresholds"
     if settings.numbers == "auto":  # a few different numbers are counts or grades, with an order
-        if whole_numbers and len(distinct) > 1 and distinct[-1] - distinct[0] < LONGEST_SCALE:
+        # Of halves, because the difference may be beyond the largest number.
+        short = distinct[-1] / 2 - distinct[0] / 2 < LONGEST_SCALE / 2
+        if whole_numbers and len(distinct) > 1 and short:
             return _numbers(name, values, distinct[1:], nested=True, exact=True)
         nested = len(distinct) <= settings.n_bins + 1
     return _cut(name, values, nested, settings)

@@ -338,6 +338,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 "expected a table or a two-dimensional array, but got a list of dicts; make a "
                 "table of it, such as `polars.DataFrame(X)`"
             )
+        if isinstance(X, list | tuple):
+            try:
+                X = np.asarray(X)
+            except ValueError:
+                raise ValueError(
+                    "expected a table or a two-dimensional array, but got rows of different "
+                    "lengths, or cells that hold several values; make a table of it, such as "
+                    '`polars.DataFrame(X, orient="row")`'
+                ) from None
         if reset:
             self._like = "array"
         return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)

@@ -101,6 +101,8 @@ def _of_narwhals(name: str, column: Any) -> pl.Series:
     if isinstance(native, pl.Series):
         if native.dtype in (pl.Categorical, pl.Enum):
             native = native.cast(pl.String)
+        if native.dtype == pl.Object:  # of which polars knows no operation
+            return _series(name, np.fromiter(native, dtype=object, count=len(native)))
         return native.alias(name)
     if getattr(column.dtype, "time_zone", None):  # the time that clocks showed there
         column = column.dt.replace_time_zone(None)

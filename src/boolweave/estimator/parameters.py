@@ -173,8 +173,9 @@ def most_useful(settings: Settings, shape: tuple[int, int]) -> int:
 
     More are fitted only if the priors are given and say that the others exist.
     """
+    model = settings.first_model()  # its priors are checked
     given = [
-        np.asarray(getattr(settings, name))
+        np.asarray(getattr(model, name))
         for name in ("row_prior", "column_prior")
         if not settings.learns(name)
     ]

@@ -251,8 +251,9 @@ def expected_calibration_error(y: ArrayLike, p: ArrayLike, n_bins: int = 10) -> 
     check_count("n_bins", n_bins)
     bits, probability = bits_and_probabilities(y, p)
     bins = np.minimum((probability * n_bins).astype(np.int64), n_bins - 1)
+    _, bins = np.unique(bins, return_inverse=True)  # those with probabilities
     # Sum over bins of (count / n) |mean p - mean y| = sum |sum p - sum y| / n.
-    gaps = np.bincount(bins, weights=probability - bits, minlength=n_bins)
+    gaps = np.bincount(bins, weights=probability - bits)
     return float(np.abs(gaps).sum() / len(bits))
 
 

@@ -23,7 +23,7 @@ PAIRS_AT_ONCE = 1 << 16
 
 def check_product(product: str) -> None:
     """Raise ``ValueError`` unless `product` is "or" or "xor"."""
-    if product not in PRODUCTS:
+    if not isinstance(product, str) or product not in PRODUCTS:
         raise ValueError(f'product must be "or" or "xor", got {product!r}')
 
 

@@ -36,6 +36,7 @@ def effective_jobs(n_jobs: int | None) -> int:
             "n_jobs must be a whole number other than 0: 1 for one thread, -1 for all cores, and "
             f"at most {most_threads:,}, got {n_jobs!r}"
         )
+    n_jobs = int(n_jobs)  # an integer of NumPy overflows where memory is counted
     return n_jobs if n_jobs > 0 else max(1, _n_cores() + 1 + n_jobs)
 
 
