@@ -9,13 +9,14 @@ from the folder `role-mining` in $BOOLWEAVE_DATA, if that is set: a user and a p
 line, numbered from 1.
 
 With --observed, most entries are hidden instead, and a line shows which fraction of them is
-predicted correctly: by a constant, by 1, 2, 3 and 5 factors, and by the number that is found. The
-tables are votes84, two Senates and the ratings above the mean in `movietweetings/ratings.dat` in
-$BOOLWEAVE_DATA; each is split by every seed.
+predicted correctly: by a constant, by 1, 2, 3 and 5 factors, and by the number that is found; the
+last line of a table is the mean of its splits. The tables are votes84, two Senates and the ratings
+above the mean in `movietweetings/ratings.dat` in $BOOLWEAVE_DATA; each is split by every seed.
 
     python benchmarks/rank.py
     python benchmarks/rank.py --seeds 2 --only zoo senate-107
     python benchmarks/rank.py --observed --seeds 3
+    python benchmarks/rank.py --observed --only votes84 --shares 0.05 --first 30 --seeds 30
 """
 
 from __future__ import annotations
@@ -87,8 +88,10 @@ def ratings() -> Observations:
     return Observations.from_triples(*places, rating > rating.mean())
 
 
-def print_predictions(seeds: int, only: list[str] | None) -> None:
-    """Print the share of right predictions of hidden entries."""
+def print_predictions(
+    seeds: range, only: list[str] | None, chosen_shares: list[float] | None
+) -> None:
+    """Print the share of right predictions of hidden entries, and the mean over the splits."""
     heads = ("constant", *(f"K = {k}" for k in GIVEN), "auto", "factors")
     print(f"{'table':>14} {'observed':>8} {'split':>5}", *(f"{head:>8}" for head in heads))
     for name, shares in SHARES.items():
@@ -97,8 +100,9 @@ def print_predictions(seeds: int, only: list[str] | None) -> None:
         ):
             continue
         table = ratings() if name == "movietweetings" else dict(tables())[name]
-        for share in shares:
-            for seed in range(seeds):
+        for share in chosen_shares or shares:
+            lines = []
+            for seed in seeds:
                 kept, rows, columns, values = table.hide(1 - share, random_state=seed)
                 right = [np.mean(values == (kept.share_of_ones > 0.5))]
                 for k in (*GIVEN, "auto"):
@@ -107,18 +111,24 @@ def print_predictions(seeds: int, only: list[str] | None) -> None:
                 figures = (f"{share:8.3f}" for share in right)
                 n_factors = len(model.components_)
                 print(f"{name:>14} {share:8.0%} {seed:>5}", *figures, f"{n_factors:>8}", flush=True)
+                lines.append(right)
+            means = (f"{mean:8.4f}" for mean in np.mean(lines, axis=0))
+            print(f"{name:>14} {share:8.0%}  mean", *means, flush=True)
 
 
 def main() -> None:
     """Fit all tables and print the results."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="the first split of --observed")
+    parser.add_argument("--shares", type=float, nargs="+", help="observed shares of --observed")
     parser.add_argument("--only", nargs="+", help="names of tables")
     parser.add_argument("--observed", action="store_true", help="predict hidden entries")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     if chosen.observed:
-        print_predictions(chosen.seeds, chosen.only)
+        splits = range(chosen.first, chosen.first + chosen.seeds)
+        print_predictions(splits, chosen.only, chosen.shares)
         return
     print(f"{'table':>12} {'shape':>12} {'factors':>20} {'bits':>9} {'answer':>9} {'GreConD':>9}")
     for name, seen in tables():

@@ -53,6 +53,16 @@ def test_columns_that_differ_are_found_in_a_twentieth_of_the_votes(monkeypatch):
     assert model.row_factors_.all() and len(model.components_) == 1
 
 
+def test_factors_that_are_all_alike_are_given_up(monkeypatch):
+    """Two factors were chosen, but only one is left of the last fit, which predicts nothing."""
+    kept, *hidden, values = load_votes84().observations.hide(0.95, random_state=10)
+    monkeypatch.setattr(rank, "RANKS", (1, 2))
+    model = BooleanMatrixFactorization(random_state=0).fit(kept)
+    assert np.mean(model.predict(*hidden) == values) > max(values.mean(), 1 - values.mean()) + 0.03
+    assert model.row_factors_.all() and len(model.components_) == 1
+    assert model.rank_selection_.best == 1
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_the_chance_of_differences(axis):
     """Equal rates give every chance equally often, different rates give a small one."""

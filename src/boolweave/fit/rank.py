@@ -469,6 +469,10 @@ FEW_ENTRIES = 1000
 MORE_FOLDS = 10
 SEED = 1
 
+# The last fit is given up for a factor that is not fitted if it has more than this share of the
+# wrong entries of a constant.
+LITTLE = 0.75
+
 # Factors that are not fitted, and the log-odds of their members.
 Plain = Literal["constant", "rows", "columns"]
 PLAIN: tuple[Plain, ...] = get_args(Plain)
@@ -536,6 +540,11 @@ def choose(
                     full = replace(settings, n_components=chosen)
                     result = fit(observations, full, last, **options)
                     selection = replace(selection, interrupted=result.interrupted)
+                    if _can_be_plain(settings) and _predicts_little(result):
+                        kind, losses = _best_plain(this)
+                        if kind != "constant":
+                            selection = _selection_of_plain(this, losses)
+                            return selection, _plain(settings, kind, observations, result)
             except KeyboardInterrupt:
                 return replace(selection, interrupted=True), result.as_interrupted()
         else:
@@ -581,7 +590,16 @@ def _by_held_out_entries(this: Search) -> tuple[RankSelection, Plain | None]:
     best = state.ranks[place]
     if not _can_be_plain(settings):
         return replace(this.selection(False), best=best), None
-    losses = {kind: this.tested(1, partial(_plain, settings, kind))[0] for kind in PLAIN}
+    plain, losses = _best_plain(this)
+    if losses.mean() - state.scores[place].mean() > LEAST_GAIN / this.observations.n_observed:
+        return replace(this.selection(False), best=best), None
+    return _selection_of_plain(this, losses), plain
+
+
+def _best_plain(this: Search) -> tuple[Plain, NDArray[np.float64]]:
+    """The factor that is not fitted and predicts held-out entries best, and its log-losses (G,)."""
+    fitted = partial(_plain, this.settings)
+    losses = {kind: this.tested(1, partial(fitted, kind))[0] for kind in PLAIN}
     least = LEAST_GAIN / this.observations.n_observed
     differing = [
         kind
@@ -591,10 +609,24 @@ def _by_held_out_entries(this: Search) -> tuple[RankSelection, Plain | None]:
     plain = min(differing or PLAIN, key=lambda kind: losses[kind].mean())
     if not differing and losses["constant"].mean() - losses[plain].mean() <= least:
         plain = "constant"
-    if losses[plain].mean() - state.scores[place].mean() > least:
-        return replace(this.selection(False), best=best), None
-    state.scores[0] = losses[plain]
-    return replace(this.selection(False), best=1), plain
+    return plain, losses[plain]
+
+
+def _selection_of_plain(this: Search, losses: NDArray[np.float64]) -> RankSelection:
+    """The ranks tried so far, among which a factor that is not fitted has the rank 1."""
+    this.state.scores[0] = losses
+    return replace(this.selection(False), best=1)
+
+
+def _predicts_little(result: Result) -> bool:
+    """Whether the factors predict hardly more of the entries they were fitted to than a constant.
+
+    A fit to few entries may end with factors that are all alike: only with the doubt about each of
+    them do they predict anything, and it is lost when those that repeat another one are dropped.
+    """
+    answer, local = drop_useless(result)[0], result.observations.to_local()
+    wrong = answer.predict(local.rows_of_entries(), local.indices) != local.values
+    return bool(wrong.sum() > LITTLE * judging.wrong_as_constant(local))
 
 
 def _best_predictor(state: SearchState) -> int:
