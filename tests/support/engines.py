@@ -7,7 +7,7 @@ import numpy as np
 
 from boolweave.engine import loop
 from boolweave.engine.backend import State
-from boolweave.engine.floats import FloatBackend, FloatMessages, pack
+from boolweave.engine.floats import FloatBackend, FloatMessages, pack, unpack
 from boolweave.engine.integers import IntegerBackend, IntegerMessages
 from boolweave.engine.quantization import quantization_for
 
@@ -74,16 +74,6 @@ def beliefs(problem, state):
 def log_posterior(problem, state, pool=None):
     with _pool(problem, pool) as backend:
         return backend.log_posterior(problem, state)
-
-
-def unpack(problem, packed):
-    """Undo `pack`: messages (|Ω|, K) from the layout of blocks."""
-    K = problem.n_components
-    parts = [
-        array.transpose(0, 2, 1).reshape(-1, K)[: block.n_entries]
-        for block, array in zip(problem.blocks, packed, strict=True)
-    ]
-    return np.concatenate([np.zeros((0, K), problem.row_prior.dtype), *parts])
 
 
 def messages_of(problem, state):

@@ -7,6 +7,7 @@ Algorithm 1 of the paper as it is printed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 from weakref import ref
@@ -326,6 +327,16 @@ def pack(problem: FloatProblem, messages: Floats) -> list[Floats]:
         packed.append(np.ascontiguousarray(flat.reshape(n_chunks, size, K).transpose(0, 2, 1)))
         first += block.n_entries
     return packed
+
+
+def unpack(problem: FloatProblem, packed: Iterable[Floats]) -> Floats:
+    """Undo `pack`: (|Ω|, K)."""
+    K = problem.n_components
+    parts = [
+        array.transpose(0, 2, 1).reshape(-1, K)[: block.n_entries]
+        for block, array in zip(problem.blocks, packed, strict=True)
+    ]
+    return np.concatenate([np.zeros((0, K), problem.row_prior.dtype), *parts])
 
 
 def _first_sums(problem: FloatProblem, field: InitialBeliefs | None) -> tuple[Floats, Floats]:
