@@ -40,7 +40,7 @@ print(f"{found.cost:.0f} of {zoo.observations.n_observed} entries are wrong", en
 print(f"and no five factors have fewer than {np.ceil(found.bound):.0f} wrong ones")
 for k in range(5):
     print(f"factor {k + 1}, {found.X[:, k].sum()} animals:", ", ".join(traits[found.Y[k] == 1]))
-# > 108 of 1515 entries are wrong, and no five factors have fewer than 100 wrong ones
+# > 108 of 1515 entries are wrong, and no five factors have fewer than 94 wrong ones
 # > factor 1, 41 animals: hair, milk, toothed, backbone, breathes, tail, catsize
 # > factor 2, 24 animals: feathers, eggs, backbone, breathes, tail
 # > factor 3, 23 animals: eggs, aquatic, toothed, backbone, fins, tail
@@ -128,7 +128,7 @@ for i in np.argsort(-wrong, kind="stable")[:6]:
 # ## What it means
 #
 # Five bundles account for all but 108 of the 1515 entries. The lower bound says that this is
-# close to the best that five factors can do: no others have fewer than 100 wrong entries.
+# close to the best that five factors can do: no others have fewer than 94 wrong entries.
 #
 # ## What to read next
 #

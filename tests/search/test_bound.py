@@ -49,6 +49,12 @@ def test_no_product_is_cheaper_than_the_bound(seed, false_one_weight):
             assert bound == best
 
 
+def test_a_bound_that_is_not_near_the_cost_ends_early():
+    ones = np.random.default_rng(0).random((20, 9)) < 0.5
+    early, late = (lower_bound(ones, ~ones, 3, max_work=WORK, near=near) for near in (1.0, 0.0))
+    assert 0 < early < late
+
+
 def test_good_and_bad_factors_to_start_from_give_valid_bounds():
     ones, zeros, weights, _ = random_table(4)
     best = cheapest(ones, zeros, 2, 1.0, weights)

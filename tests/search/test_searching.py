@@ -65,6 +65,13 @@ def test_independent_searches_end_when_some_agree():
     assert found.n_searches == searching.N_AGREE
 
 
+def test_a_search_gains_nothing_for_one_round_more_than_it_needed(monkeypatch):
+    """Each search finds the answer in its first round; as all agree, no other one follows."""
+    monkeypatch.setattr(searching, "PATIENCE", 6)
+    found = search(random_table(0, (5, 5)), 1)
+    assert found.n_rounds == 3 * searching.N_AGREE
+
+
 def test_the_work_is_limited(monkeypatch):
     monkeypatch.setattr(searching, "PATIENCE", 10**6)
     options = Options(most_work=4e7)

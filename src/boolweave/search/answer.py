@@ -235,5 +235,8 @@ def _bound(table: Table, n_components: int, X: Bits, Y: Bits, total: float) -> f
     problem = ones, zeros, n_components, table.false_weight, weights
     if total == 0 or table.xor or not is_cheap(*problem):
         return 0.0
-    bound = lower_bound(*problem, factors=(X, Y), upper=total)
+    # Of small real tables, those whose bound reaches the cost had 98% of it or more after a tenth
+    # of the work, and the others at most 92%.
+    near = 0.95
+    bound = lower_bound(*problem, factors=(X, Y), upper=total, near=near)
     return min(bound, total)

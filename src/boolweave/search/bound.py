@@ -49,6 +49,7 @@ def lower_bound(
     factors: tuple[Array, Array] | None = None,
     upper: float = math.inf,
     max_work: float = MAX_WORK,
+    near: float = 0.0,
 ) -> float:
     """Return a lower bound of the cost of every OR product of `n_components` factors.
 
@@ -68,6 +69,9 @@ def lower_bound(
         The cost of some product: the work ends when the bound reaches it.
     max_work : float, default=1.5e10
         Number of additions to spend. The bound depends on this number and not on time.
+    near : float, default=0
+        After a tenth of the work, the bound must be at least this fraction of `upper`. Otherwise it
+        will not reach `upper`, and the work ends.
 
     Returns
     -------
@@ -93,7 +97,7 @@ def lower_bound(
     for block in blocks:
         alone = upper if len(blocks) == 1 else math.inf
         ascent = Ascent(block.signed, n_components, block.factors, alone, unit)
-        total += ascent.run(max_work / len(blocks))
+        total += ascent.run(max_work / len(blocks), near)
     return min(total, upper)
 
 
@@ -271,8 +275,14 @@ class Ascent:
         self.prices = _first_prices(self.one, self.zero, tiles, n_components)
         self.toward = tuple(np.zeros_like(price) for price in self.prices)
 
-    def run(self, max_work: float) -> float:
-        """Improve the prices until the bound reaches a known cost or the work is spent."""
+    def run(self, max_work: float, near: float = 0.0) -> float:
+        """Improve the prices until the bound reaches a known cost or the work is spent.
+
+        See `lower_bound` for `near`.
+        """
+        # The part of the work, and the number of evaluations, after which the bound must be near.
+        first_part, first_evaluations = 0.1, 8
+        n_evaluations = 0
         # Factors of the step if the bound rose and if it did not, and limits of the step in units
         # of Polyak's step, the gap divided by the squared length of the gradient.
         rise, fall = 1.4, 0.65
@@ -291,7 +301,11 @@ class Ascent:
             before = self.best
             value = self._evaluate()
             self.best = max(self.best, value)
+            n_evaluations += 1
             if self.bound() >= self.upper or self.work >= max_work:
+                return self.bound()
+            is_late = self.work >= first_part * max_work and n_evaluations >= first_evaluations
+            if is_late and self.bound() < near * self.upper:
                 return self.bound()
             has_risen = self.best > before
             length = min(max(length * (rise if has_risen else fall), shortest), longest)

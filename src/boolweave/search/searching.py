@@ -3,8 +3,8 @@
 A search begins with max-sum starts and random starts (`starts`), each improved by iterated local
 search (`kernels.descent`). Then, round by round, two solutions are joined and pruned to K factors,
 or K tiles are chosen from the whole population by a linear program (`choosing`), and improved
-again, until some rounds gain nothing. A last search continues from the results of the independent
-ones.
+again, until as many rounds as were needed to find the best solution, or some, gain nothing. Unless
+several independent searches agree, a last one continues from their results.
 
 Limits are in units of work, not of time: a seed gives the same answer on any number of threads,
 unless a time limit or Ctrl-C ends the search.
@@ -35,7 +35,8 @@ from boolweave.search.table import bits_of, shape_of
 # Number of tasks of a round, for any number of threads.
 N_TASKS = 4
 
-# A search ends when this many rounds have gained nothing.
+# A search ends when this many rounds have gained nothing; one of several independent ones also when
+# more rounds have gained nothing than were needed to find its best solution.
 PATIENCE = 6
 
 # "auto": the maximum number of independent searches, and how many with the same best cost suffice.
@@ -43,11 +44,12 @@ MOST_SEARCHES = 8
 N_AGREE = 3
 
 # Work is counted in nanoseconds that a core took when this was written: the minimum work and the
-# minimum number of trials of a task, the maximum work of all tasks together (about seven seconds of
-# two threads) without a time limit, and the fraction of it for one independent search.
+# minimum number of trials of a task, its maximum number of trials for each factor (twice as many if
+# there is only one search), the maximum work of all tasks together (about seven seconds of two
+# threads) without a time limit, and the fraction of it for one independent search.
 TASK_WORK = 50e6
 TASK_TRIALS = 50
-MOST_TRIALS = 100  # for each factor
+MOST_TRIALS = 50
 MOST_WORK = 14e9
 SHARE_OF_SEARCH = 0.3
 
@@ -135,10 +137,14 @@ def improve_factors(
     least_trials: int,
     stop: NDArray[np.bool_],
     simplify: bool = False,
+    most_trials: int = 100,
 ) -> tuple[float, int]:
-    """Improve factors in place; return their cost and the number of refits. See `improve`."""
+    """Improve factors in place; return their cost and the number of refits. See `improve`.
+
+    `most_trials` is the maximum number of trials for each factor.
+    """
     shape, K = shape_of(table), len(factors.rows.patterns)
-    kept, memory, most = empty_factors(shape, K), scratch(shape, K), MOST_TRIALS * K
+    kept, memory, most = empty_factors(shape, K), scratch(shape, K), most_trials * K
     cost, n_refits = improve(
         table, factors, kept, memory, random, most_refits, least_trials, most, simplify, stop
     )
@@ -226,6 +232,7 @@ class Search:
         self.table, self.stop = self.job.table, self.job.run.stop
         self.is_timed = self.job.run.max_time is not None
         self.refit_work = work_of_refit(self.table)
+        self.is_alone = self.options.n_init == 1  # no other search finds what it misses
 
     def run(self, state: Searching) -> Searching:
         """Run rounds until the end; `state` is updated."""
@@ -253,13 +260,14 @@ class Search:
         self._end_part(state)
         if state.is_last:
             state.n_batches += 1
-            if self._has_enough(state) or self.options.n_init is not None or self._is_over(state):
+            if not self.is_timed or self.options.n_init is not None:
                 return True
-            if not self.is_timed or len(state.winners) >= 100 * MOST_SEARCHES:
+            if self._has_enough(state) or len(state.winners) >= 100 * MOST_SEARCHES:
                 return True
             state.is_last = False
         elif self._searches_end(state):
-            if len(state.winners) == 1 and (self.options.n_init or not self.is_timed):
+            alone = len(state.winners) == 1 and (self.options.n_init or not self.is_timed)
+            if alone or self._has_enough(state):
                 return True
             state.is_last = True
             for solution in [*state.found, *self.first]:
@@ -268,10 +276,11 @@ class Search:
 
     def _part_ends(self, state: Searching) -> bool:
         """Whether the current search has ended."""
-        if state.n_quiet >= PATIENCE or self._is_over(state):
+        is_full = state.is_last or self.is_alone
+        patience = PATIENCE if is_full else min(PATIENCE, state.n_rounds - state.n_quiet + 1)
+        if state.n_quiet >= patience or self._is_over(state):
             return True
-        alone = self.options.n_init == 1
-        limit = (1.0 if state.is_last or alone else SHARE_OF_SEARCH) * self.most_work
+        limit = (1.0 if is_full else SHARE_OF_SEARCH) * self.most_work
         return state.work - state.work_before > limit
 
     def _end_part(self, state: Searching) -> None:
@@ -418,8 +427,9 @@ class Search:
             fill(self.table, factors, memory, random, N_TRIES, self.stop)
             work += 2 * N_TRIES * self.K * self.refit_work
         most, simplify = int(TASK_WORK / self.refit_work), task.kind == "simplify"
+        most_trials = (2 if self.is_alone else 1) * MOST_TRIALS
         cost, n_refits = improve_factors(
-            self.table, factors, random, most, TASK_TRIALS, self.stop, simplify
+            self.table, factors, random, most, TASK_TRIALS, self.stop, simplify, most_trials
         )
         work += n_refits * self.refit_work
         return _Done(Solution.of(cost, factors), work, was_whole)
