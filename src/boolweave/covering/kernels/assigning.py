@@ -72,6 +72,7 @@ class Side(NamedTuple):
     n_factors: Indices  # (L,)
     best: Words  # (T, words of L): the lines of the best factors so far
     scratch: Words  # (3, words of L)
+    tally: Indices  # (L,): the uncovered ones of a new factor at each of its lines
 
 
 class Roles(NamedTuple):
@@ -97,34 +98,6 @@ def cost_of(roles: Roles) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _flip_entry(bits: tuple[Words, Words], row: int, column: int) -> None:
-    flip(bits[ROW][row], column)
-    flip(bits[COLUMN][column], row)
-
-
-@njit(cache=True, nogil=True)
-def _count_entry(roles: Roles, row: int, column: int, by: int) -> None:
-    """One factor more (`by` 1), or one less (−1), covers an entry."""
-    rows, columns = roles.sides
-    before = roles.n_covering[row, column]
-    now = before + by
-    roles.n_covering[row, column] = now
-    changes = before == 0 or now == 0
-    weight = by * rows.weight[row] * columns.weight[column]
-    if contains(rows.ones[row], column):
-        if changes:
-            _flip_entry((rows.left, columns.left), row, column)
-            roles.n[N_MISSED] -= weight
-            if now == 0 and roles.n[N_OPEN] < roles.open.shape[0]:
-                roles.open[roles.n[N_OPEN], 0], roles.open[roles.n[N_OPEN], 1] = row, column
-                roles.n[N_OPEN] += 1
-        if before == 1 or now == 1:
-            _flip_entry((rows.once, columns.once), row, column)
-    elif changes and not contains(rows.allowed[row], column):
-        roles.n[N_FALSE] += weight
-
-
-@njit(cache=True, nogil=True)
 def toggle(roles: Roles, kind: int, t: int, line: int) -> None:
     """Add a row or a column to factor t, or remove it if it is there, and log it."""
     side, across = roles.sides[kind], roles.sides[1 - kind]
@@ -135,21 +108,69 @@ def toggle(roles: Roles, kind: int, t: int, line: int) -> None:
     side.size[t] += by * side.weight[line]
     side.n_factors[line] += by
     roles.n[N_LINES] += by * side.weight[line]
-    roles.n[N_WORK] += 4 * _n_common(across.lines[t], across.lines[t])
-    for w in range(across.lines.shape[1]):
-        word = across.lines[t, w]
-        while word != ZERO:
-            other = 64 * w + lowest(word)
-            word &= word - ONE
-            if kind == ROW:
-                _count_entry(roles, line, other, by)
-            else:
-                _count_entry(roles, other, line, by)
+    _count_entries(
+        kind,
+        line,
+        by * side.weight[line],
+        across.lines[t],
+        (side.ones[line], side.allowed[line], side.left[line], side.once[line]),
+        (across.left, across.once),
+        across.weight,
+        roles.n_covering,
+        roles.n,
+        roles.open,
+    )
     is_empty = side.size[t] == 0 and across.size[t] == 0
     roles.n[N_FACTORS] += int(was_empty) - int(is_empty)
     change = roles.log[roles.n[N_LOG]]
     change[0], change[1], change[2] = kind, t, line
     roles.n[N_LOG] += 1
+
+
+@njit(cache=True, nogil=True)
+def _count_entries(
+    kind: int,
+    line: int,
+    weight: int,
+    places: Words,
+    in_line: tuple[Words, Words, Words, Words],
+    in_places: tuple[Words, Words],
+    weights: Indices,
+    n_covering: NDArray[np.int16],
+    n: Indices,
+    uncovered: Indices,
+) -> None:
+    """One factor more covers the entries of a line at some places, or one less if weight < 0.
+
+    It takes arrays and no `Roles`, because passing so many arrays takes longer than an entry does.
+    """
+    ones, allowed, left, once = in_line
+    across_left, across_once = in_places
+    by = 1 if weight > 0 else -1
+    for w in range(places.shape[0]):
+        word = places[w]
+        while word != ZERO:
+            place = 64 * w + lowest(word)
+            word &= word - ONE
+            n[N_WORK] += 4
+            row, column = (line, place) if kind == ROW else (place, line)
+            before = n_covering[row, column]
+            now = before + by
+            n_covering[row, column] = now
+            changes = before == 0 or now == 0
+            if contains(ones, place):
+                if changes:
+                    flip(left, place)
+                    flip(across_left[place], line)
+                    n[N_MISSED] -= weight * weights[place]
+                    if now == 0 and n[N_OPEN] < uncovered.shape[0]:
+                        uncovered[n[N_OPEN], 0], uncovered[n[N_OPEN], 1] = row, column
+                        n[N_OPEN] += 1
+                if before == 1 or now == 1:
+                    flip(once, place)
+                    flip(across_once[place], line)
+            elif changes and not contains(allowed, place):
+                n[N_FALSE] += weight * weights[place]
 
 
 @njit(cache=True, nogil=True)
@@ -253,6 +274,18 @@ def _add_some(side: Side, lines: Words, size: int, some: Words, least: int, rand
 
 
 @njit(cache=True, nogil=True)
+def _join(side: Side, across: Side, line: int) -> None:
+    """Add a line to the new factor in the scratch memory, and count its uncovered ones."""
+    places = across.scratch[0]
+    insert(side.scratch[0], line)
+    for w in range(places.shape[0]):
+        word = places[w] & side.left[line, w]
+        while word != ZERO:
+            across.tally[64 * w + lowest(word)] += 1
+            word &= word - ONE
+
+
+@njit(cache=True, nogil=True)
 def _new_factor(roles: Roles, kind: int, line: int, first: int, random: Words) -> float:
     """Find a factor around an uncovered one; return how many ones it covers for its cost, or 0.
 
@@ -279,8 +312,10 @@ def _new_factor(roles: Roles, kind: int, line: int, first: int, random: Words) -
     width = _add_some(across, places, width, side.allowed[line], across.limits[LEAST], random)
     if width < across.limits[LEAST]:
         return 0.0
-    gain = _n_common(side.left[line], places)
+    gain = 0
     for place in members(places):
+        across.tally[place] = contains(side.left[line], place)
+        gain += across.tally[place]
         for w in range(near.shape[0]):
             near[w] |= across.left[place, w]
     while True:
@@ -288,29 +323,44 @@ def _new_factor(roles: Roles, kind: int, line: int, first: int, random: Words) -
         ratio = gain / (price + size + width) if size >= side.limits[LEAST] else 0.0
         if size < side.limits[LEAST]:
             copy(across.allowed[first], near)
-        inside = members(lines)
         for other in members(near):
             if not _may_join(side, lines, size, other) or not contains(side.allowed[other], first):
                 continue
-            now_width = _weight_common(places, side.allowed[other], across.weight)
+            now, now_width = 0, 0
+            for w in range(places.shape[0]):
+                word = places[w] & side.allowed[other, w]
+                now += popcount(word & side.left[other, w])
+                while word != ZERO:
+                    place = 64 * w + lowest(word)
+                    word &= word - ONE
+                    now += across.tally[place]
+                    now_width += across.weight[place]
+                    roles.n[N_WORK] += 1
+            roles.n[N_WORK] += places.shape[0]
             if now_width < across.limits[LEAST]:
                 continue
-            for w in range(cut.shape[0]):
-                cut[w] = places[w] & side.allowed[other, w]
-            now = _n_common(side.left[other], cut)
-            roles.n[N_WORK] += (2 + inside.shape[0]) * cut.shape[0]
-            for i in range(inside.shape[0]):
-                now += _n_common(side.left[inside[i]], cut)
             now_ratio = now / (price + size + side.weight[other] + now_width)
             if now_ratio > ratio:
                 best, best_gain, best_width, ratio = other, now, now_width, now_ratio
         if best < 0:
             break
-        insert(lines, best)
-        size += side.weight[best]
-        gain, width = best_gain, best_width
         for w in range(places.shape[0]):
             places[w] &= side.allowed[best, w]
+        _join(side, across, best)
+        size += side.weight[best]
+        gain, width = best_gain, best_width
+        # Lines that have all places need no comparison: every one that raises the ratio joins.
+        for other in members(near):
+            more = _n_common(side.left[other], places)
+            if (
+                more * (price + size + width) > gain * side.weight[other]
+                and _may_join(side, lines, size, other)
+                and is_subset(places, side.allowed[other])
+            ):
+                _join(side, across, other)
+                size += side.weight[other]
+                gain += more
+            roles.n[N_WORK] += places.shape[0]
     if size < side.limits[LEAST]:
         return 0.0
     clear(cut)
@@ -403,13 +453,16 @@ def cover_open(roles: Roles, random: Words) -> None:
 
 @njit(cache=True, nogil=True)
 def _note_changed(roles: Roles) -> None:
-    """Note the lines whose entries changed in this step in the scratch memory."""
+    """Note the lines with entries that more factors cover after this step in the scratch memory."""
     for kind in range(2):
         clear(roles.sides[kind].scratch[2])
     for i in range(roles.n[N_LOG]):
-        kind, t = roles.log[i, 0], roles.log[i, 1]
-        insert(roles.sides[kind].scratch[2], roles.log[i, 2])
+        kind, t, line = roles.log[i, 0], roles.log[i, 1], roles.log[i, 2]
+        if not contains(roles.sides[kind].lines[t], line):
+            continue
+        insert(roles.sides[kind].scratch[2], line)
         across = roles.sides[1 - kind]
+        roles.n[N_WORK] += across.lines.shape[1]
         for w in range(across.lines.shape[1]):
             across.scratch[2, w] |= across.lines[t, w]
 
@@ -428,6 +481,7 @@ def _prune(roles: Roles, random: Words) -> None:
             line = changed[j]
             changed[j] = changed[i]
             factors = members(side.factors[line])
+            roles.n[N_WORK] += 20 + factors.shape[0] * (10 + across.lines.shape[1])
             for a in range(factors.shape[0] - 1, -1, -1):
                 b = below(random, a + 1)
                 t = factors[b]
@@ -599,6 +653,7 @@ def remember(roles: Roles) -> None:
         side = roles.sides[kind]
         for t in range(side.lines.shape[0]):
             copy(side.lines[t], side.best[t])
+        roles.n[N_WORK] += side.lines.shape[0] * side.lines.shape[1]
 
 
 @njit(cache=True, nogil=True)
@@ -678,6 +733,7 @@ def no_roles(
             np.zeros(L, dtype=np.int64),
             words(most, own),
             words(3, own),
+            np.zeros(L, dtype=np.int64),
         )
 
     missed = sum(
