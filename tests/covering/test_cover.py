@@ -418,12 +418,12 @@ def test_an_error_in_the_thread_is_raised(monkeypatch):
 
 
 @pytest.mark.parametrize(("how", "step"), [
-    ({}, r"\d+ factors so far, round"), ({"max_rows": 3}, r"\d+ factors so far, round"),
-    ({"coverage": 0.9}, r"\d+ factors so far, trying \d+"),
-    ({}, r"5 factors with \d+ assignments so far, at least \d factors are needed"),
-    ({"objective": "assignments"}, r"\d+ factors and assignments so far, at least \d+ are needed"),
+    ({}, r"\d+ roles so far, round"), ({"max_rows": 3}, r"\d+ roles so far, round"),
+    ({"coverage": 0.9}, r"\d+ roles so far, trying \d+"),
+    ({}, r"5 roles with \d+ assignments so far, at least \d roles are needed"),
+    ({"objective": "assignments"}, r"\d+ roles and assignments so far, at least \d+ are needed"),
     ({"min_rows": 7}, "covering ones within the rules"),
-    ({"false_ones": 3}, r"\d+ factors so far, allowing false ones"),
+    ({"false_ones": 3}, r"\d+ roles so far, allowing false ones"),
 ])  # fmt: skip
 def test_progress(monkeypatch, how, step):
     said = []
@@ -441,7 +441,7 @@ def test_progress_is_shown_if_asked_for(monkeypatch):
     assert terminal.getvalue() == ""
     cover(1 - np.eye(7), verbose=1)
     assert re.search(
-        r"factors .*so far", terminal.getvalue()
+        r"roles .*so far", terminal.getvalue()
     )  # which of its lines, the clock decides
 
 

@@ -147,6 +147,8 @@ def test_covers_without_anything_to_review(model):
     assert "2 of 2 roles exist as they are." in page and "against-existing" not in page
     with pytest.raises(ValueError, match="those of a cover, got a BooleanMatrixFactorization"):
         render_report(model, existing=np.eye(2))
+    with pytest.raises(ValueError, match="a cover has none; leave held_out out"):
+        render_report(found, held_out=([0], [0], [1]))
 
 
 def test_lines_are_numbered_as_they_come():

@@ -222,10 +222,10 @@ def _in_words(roles: Roles, best: int, bound: int) -> str:
     """The lowest cost so far, and the lower bound."""
     price = int(roles.whole[PRICE])
     if price == 1:
-        return f"{best:,} factors and assignments so far, at least {bound:,} are needed"
+        return f"{best:,} roles and assignments so far, at least {bound:,} are needed"
     n_factors, n_lines = divmod(best, price)
-    words = f"{counted(n_factors, 'factor')} with {counted(n_lines, 'assignment')} so far"
-    return f"{words}, at least {counted(bound, 'factor is', 'factors are')} needed"
+    words = f"{counted(n_factors, 'role')} with {counted(n_lines, 'assignment')} so far"
+    return f"{words}, at least {counted(bound, 'role is', 'roles are')} needed"
 
 
 def least_assignments(matrix: Matrix) -> int:

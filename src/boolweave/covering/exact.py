@@ -195,8 +195,8 @@ class _Search:
         return clique, n_cliques, bound
 
     def _report(self, n_cliques: int, text: str) -> None:
-        factors = counted(self.n_before + n_cliques, "factor")
-        self.run.progress.say(f"{factors} so far, {text}")
+        roles = counted(self.n_before + n_cliques, "role")
+        self.run.progress.say(f"{roles} so far, {text}")
 
     def _starts(self, part: Part, count: Indices) -> list[tuple[Indices, Indices, int]]:
         """Some first orders, the cliques that result from each, and their number.

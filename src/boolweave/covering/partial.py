@@ -136,7 +136,7 @@ class _Search:
         for weight in WEIGHTS:
             if self.stop[0]:
                 break
-            self.say(f"{counted(len(best.Y), 'factor')} so far, allowing false ones")
+            self.say(f"{counted(len(best.Y), 'role')} so far, allowing false ones")
             for now in self._grown(weight, max(1, len(best.Y))):
                 if self.rank(now) < self.rank(best):
                     best, best_weight = now, weight
@@ -173,7 +173,7 @@ class _Search:
         """Keep n of the factors and improve them, while the weight of false ones is adapted."""
         if n == 0:
             return self._counted(found.X[:, :0], found.Y[:0])
-        self.say(f"{counted(len(found.Y), 'factor')} so far, trying {n:,}")
+        self.say(f"{counted(len(found.Y), 'role')} so far, trying {n:,}")
         best: Found | None = None
         for _ in range(1 if self.goal.most_false == 0 else N_WEIGHTS):
             table = self.table(self.weight)

@@ -114,6 +114,10 @@ def render_report(
             "existing factors are compared with those of a cover, got a "
             f"{type(model).__name__}; leave existing out"
         )
+    if held_out is not None and isinstance(model, Cover):
+        raise ValueError(
+            "held_out tests the probabilities of a model, but a cover has none; leave held_out out"
+        )
     if isinstance(model, Cover):
         variables, data = _cover_page(CoverFacts(model), existing)
     elif isinstance(model, BooleanMatrixFactorization):

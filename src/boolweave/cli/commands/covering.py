@@ -301,7 +301,8 @@ def _summary(found: Cover) -> str:
         words += f"; the rules leave {counted(facts.n_missed, 'one')} uncovered: see the changes"
     else:
         words += "; not proven to be the fewest"
-        words += f", but no cover has fewer than {facts.bound:,}" if facts.bound > 1 else ""
+        if facts.bound > 1:
+            words += f", but no cover has fewer than {facts.bound:,} {facts.measure}"
     if found.conflicts:
         rows = len({row for row, *_ in found.conflicts})
         words += f"; {counted(rows, 'row has', 'rows have')} conflicting columns: see the changes"
