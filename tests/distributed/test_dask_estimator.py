@@ -248,9 +248,9 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """A worker that is silent for ten seconds is lost; new ones may take a while."""
+    """New workers may take a while; a busy machine makes no worker that is well a lost one."""
     monkeypatch.setattr(cluster, "PATIENCE", 1)
-    monkeypatch.setattr(cluster, "_limit", {"tcp": 10.0, "connect": 60.0}.get)
+    monkeypatch.setattr(cluster, "_limit", {"tcp": 600.0, "connect": 60.0}.get)
 
 
 @pytest.fixture
@@ -271,14 +271,26 @@ def completed(client):  # noqa: F811
 
 
 @pytest.fixture
-def struck(client):  # noqa: F811
-    """A function that sends a signal to some workers; they are replaced after the test."""
-    hit = []
+def struck(client, monkeypatch):  # noqa: F811
+    """A function that sends a signal to some workers; they are replaced after the test.
+
+    One that it stops is lost when two queries of the scheduler find the same last sign of life,
+    instead of after a time that would have to be longer than any pause of the others.
+    """
+    hit, stopped = [], set()
+    usable = cluster.Watch._usable
+
+    async def without_stopped(self):
+        workers = await usable(self)
+        return {one for one in workers if one not in stopped or self._silence[one][1] == 0}
+
+    monkeypatch.setattr(cluster.Watch, "_usable", without_stopped)
 
     def strike(number, n_workers):
-        pids = list(client.run(os.getpid).values())[:n_workers]
-        hit.extend(pids)
-        for pid in pids:
+        for address, pid in list(client.run(os.getpid).items())[:n_workers]:
+            hit.append(pid)
+            if number == signal.SIGSTOP:
+                stopped.add(address)
             os.kill(pid, number)
 
     yield strike

@@ -1,5 +1,7 @@
 """Fitting in tests: a small Dask cluster to fit on, and comparing fitted estimators."""
 
+import os
+import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -22,13 +24,20 @@ def local_client(n_workers=2, processes=False):
 def whole_again(client):
     """Wait until the nanny of a killed worker has started another one.
 
-    On a busy machine a nanny may give up; then another worker takes the place.
+    The scheduler may not know yet that a worker is dead, so that all are asked. On a busy machine a
+    nanny may give up; then another worker takes the place.
     """
-    try:
-        client.wait_for_workers(2, timeout=60)
-    except TimeoutError:
-        client.cluster.scale(3)
-        client.wait_for_workers(2, timeout=120)
+    begun, grown = time.monotonic(), False
+    while True:
+        answers = client.run(os.getpid, on_error="return").values()
+        if len(answers) >= 2 and all(isinstance(answer, int) for answer in answers):
+            return
+        passed = time.monotonic() - begun
+        assert passed < 180, f"two workers are expected to answer, got {list(answers)}"
+        if passed > 60 and not grown:
+            client.cluster.scale(3)
+            grown = True
+        time.sleep(0.1)
 
 
 def assert_same(one, other):
