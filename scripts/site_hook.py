@@ -66,6 +66,10 @@ API: dict[str, dict[str, list[str]]] = {
         "boolweave.decoding": [],
         "boolweave.decoding.group_testing": ["Report", "ErrorSummary"],
     },
+    "Crowds and tests": {
+        "boolweave.crowd": ["consensus", "Consensus"],
+        "boolweave.diagnosis": ["CognitiveDiagnosis"],
+    },
     "Data sets": {"boolweave.datasets": []},
     "Long runs and clusters": {
         "boolweave.distributed": ["DaskBooleanMatrixFactorization"],

@@ -40,6 +40,9 @@ IN_WORDS = {
     "Sequence": "sequence of float",
 }  # fmt: skip
 
+# How noise is learned.
+Noise = Literal["learn", "learn-columns", "learn-rows", "auto"]
+
 # What several estimators have, with different defaults.
 ABSENT = "How to treat the entries that a sparse matrix does not store."
 
@@ -284,11 +287,14 @@ class FactorizationParameters(CommonParameters):
         "the algorithm of that paper as it is printed, and nothing else: one run with six arrays "
         "of floats, of which the last iterate is the result. It needs a number of factors and is "
         "slower.", only="posterior")
-    noise: float | Channel | Literal["learn"] | None = parameter(
+    noise: float | Channel | Noise | None = parameter(
         None,
-        "Probability that an observed entry is flipped; by default, it is learned, but 0.1 with "
-        '`method="max-sum"` and "paper".',
-        "A `Channel` may have different probabilities for zeros and ones, and for each entry.",
+        'Probability that an observed entry is flipped; by default, it is learned ("auto"), but '
+        '0.1 with `method="max-sum"` and "paper".',
+        "A `Channel` may have different probabilities for zeros and ones, and for each entry. "
+        '"learn" finds one pair of rates, that of false ones and that of true ones; '
+        '"learn-columns" and "learn-rows" find a pair for each column or row, shrunk to the common '
+        'pair; "auto" chooses among the three by description length.',
         range="[0.0, 1.0]", only="posterior", metavar="P")
     row_prior: float | ArrayLike | Literal["learn"] | None = parameter(
         None,
@@ -354,7 +360,9 @@ class FactorizationParameters(CommonParameters):
         None, "Memory limit of a fit in addition to its input, for example 2GiB; messages that "
         "exceed it are kept in files.",
         "A number is one of bytes. The files are in the directory for temporary files (TMPDIR) and "
-        "are loaded block by block. The result is the same.", range="[1.0, inf)", metavar="SIZE")
+        "are loaded block by block. The result is the same, but `noise=\"auto\"` learns rates of "
+        "columns or rows, which need messages in memory, only if these do not exceed it.",
+        range="[1.0, inf)", metavar="SIZE")
 
 
 @dataclass(eq=False, repr=False)
@@ -479,7 +487,7 @@ DECLARED = parameters_of(FactorizationParameters)
 ONLY_OF_FACTORIZATION = set(DECLARED) - set(parameters_of(CompletionParameters))
 
 # What the default None of these parameters means, written out.
-MEANING_OF_NONE = {"noise": "learn", "row_prior": "learn", "column_prior": "learn"}
+MEANING_OF_NONE = {"noise": "auto", "row_prior": "learn", "column_prior": "learn"}
 
 
 def not_default(values: Mapping[str, Any]) -> list[str]:

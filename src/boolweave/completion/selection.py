@@ -493,6 +493,7 @@ def fit_plain(
     )
     model = BooleanMatrixFactorization(
         "auto" if n_components is None else n_components,
+        noise="learn",
         absent="missing",
         random_state=seed,
         n_jobs=n_jobs,

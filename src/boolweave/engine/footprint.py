@@ -64,6 +64,7 @@ class ListedEntries:
     entries: ClassVar[str] = "observed entries"  # what has messages, in words
     n_starts: ClassVar[int] = N_STARTS
     width: ClassVar[float] = 1.0  # number of factors of a start for each one that is wanted
+    noise_by_line: ClassVar[bool] = True  # whether columns or rows can have noise of their own
 
     @staticmethod
     def n_last_floats(n_entries: int) -> int:
@@ -82,6 +83,7 @@ class ImplicitZeros(ListedEntries):
     entries = "ones"
     n_starts = 1  # it has more factors than are wanted
     width = WIDTH
+    noise_by_line = False
 
     @staticmethod
     def n_last_floats(n_entries: int) -> int:

@@ -30,6 +30,7 @@ from boolweave.estimator.parameters import (
     declared,
     implicit_zeros,
     most_useful,
+    noise_lines,
     settings_of,
 )
 from boolweave.fit import learn, rank
@@ -164,7 +165,11 @@ class FittedFactorization(
             return FoldInOfFewestErrors(
                 self.result_, n_jobs=self.n_jobs, false_one_weight=self.false_one_weight
             )
-        return self.result_.fold_in(self.damping, self.n_jobs)
+        result = self.result_
+        if not isinstance(self.noise, Channel):  # it was learned, and new rows have no part in it
+            channel = result.model.channel.of_new_rows()
+            result = replace(result, model=replace(result.model, channel=channel))
+        return result.fold_in(self.damping, self.n_jobs)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the columns of `transform`: factor1, factor2 and so on."""
@@ -468,10 +473,11 @@ class BooleanMatrixFactorization(FittedFactorization):
     ) -> Found:
         """Fit, choose the rank if asked to, and count the useless factors that were dropped."""
         settings = settings_of(self, observations)
+        lines = noise_lines(self, observations)
         cautions.about_data(observations, self)
         selection, n_dropped = None, 0
         with (
-            self._recording(observations, settings, first_seed) as (recorder, random),
+            self._recording(observations, settings, first_seed, lines=lines) as (recorder, random),
             self._surroundings(recorder, learn.most_iterations(settings)) as run,
         ):
             if isinstance(self.n_components, str):
@@ -481,6 +487,11 @@ class BooleanMatrixFactorization(FittedFactorization):
             else:
                 useful = replace(settings, n_components=most_useful(settings, observations.shape))
                 result = learn.fit(observations, useful, random, run, backends=backends)
+            if lines is not None:
+                result = learn.with_noise_of_lines(
+                    result, observations, settings, lines, random, run
+                )
+            if selection is None:
                 result = result.with_empty_factors(settings.n_components)
             if run.passed:
                 result = replace(result, ending=Ending.OUT_OF_TIME)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from boolweave.data.observed import ObservedEntries
     from boolweave.estimator.factorization import BooleanMatrixFactorization, FittedFactorization
+    from boolweave.fit.noise import Axis
 
 Estimator = TypeVar("Estimator")
 
@@ -102,6 +103,8 @@ def _why_no_implicit_zeros(parameters: FittedFactorization, data: Any) -> str:
         return '`product="xor"`'
     if is_sparse(data) and parameters.absent == "missing":
         return '`absent="missing"`, by which absent entries are not zeros'
+    if isinstance(noise, str) and noise in ("learn-columns", "learn-rows"):
+        return f'`noise="{noise}"`'
     if isinstance(noise, Channel):
         if not noise.is_uniform:
             return "a channel that differs from entry to entry"
@@ -151,6 +154,8 @@ def settings_of(parameters: BooleanMatrixFactorization, seen: ObservedEntries) -
     noise, n_init = parameters.noise, parameters.n_init
     if noise is None:
         noise = PAPER_FLIP if paper else "learn"
+    elif isinstance(noise, str):
+        noise = "learn"  # rates of each column or row are learned afterwards: see `noise_lines`
     if n_init == "auto":
         n_init = 1 if paper else backends_for(seen).n_starts
     prior = PAPER_PRIOR if paper else "learn"
@@ -166,6 +171,30 @@ def settings_of(parameters: BooleanMatrixFactorization, seen: ObservedEntries) -
         max_memory=bytes_allowed(parameters.max_memory),
         **{name: getattr(parameters, name) for name in unchanged},
     )
+
+
+def noise_lines(
+    parameters: BooleanMatrixFactorization, observations: ObservedEntries
+) -> Axis | Literal["best"] | None:
+    """The lines that have noise rates of their own; None if all entries have the same.
+
+    "best" means that the data choose. They do not if there are so many messages that floats, which
+    rates of lines need, would take much more memory than integers.
+    """
+    word = parameters.noise
+    if word is None and parameters.method in ("auto", "sum-product"):
+        word = "auto"
+    lines: dict[Any, Axis] = {"learn-columns": "columns", "learn-rows": "rows"}
+    if isinstance(word, str) and word in lines:
+        if parameters.messages == "uint8":
+            raise ValueError(
+                '`messages="uint8"` needs a channel that is the same for all entries, and '
+                f'`noise="{word}"` makes one that is not; use `messages="auto"`, or `noise="learn"`'
+            )
+        return lines[word]
+    if not isinstance(word, str) or word != "auto" or parameters.messages == "uint8":
+        return None
+    return "best" if backends_for(observations).noise_by_line else None
 
 
 def most_useful(settings: Settings, shape: tuple[int, int]) -> int:

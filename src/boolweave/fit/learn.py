@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
 from boolweave.data.observed import ObservedEntries
 from boolweave.engine.backend import Beliefs
 from boolweave.engine.result import Result
-from boolweave.fit import judging
+from boolweave.fit import judging, memory, noise
 from boolweave.fit.resuming import checks_of_fit
 from boolweave.fit.settings import FLIPS, Settings
 from boolweave.fit.stages import (
@@ -93,6 +94,64 @@ def fit(
             return this.answer(random)
         finally:
             recorder.checks = {}  # they refer to the problem, and so to its messages
+
+
+def with_noise_of_lines(
+    result: Result,
+    observations: ObservedEntries,
+    settings: Settings,
+    axis: noise.Axis | Literal["best"],
+    random: np.random.Generator,
+    run: Run,
+) -> Result:
+    """Learn noise rates for each column or each row, beginning with factors of one pair of rates.
+
+    Parameters
+    ----------
+    result : Result
+        The factors that a fit with one pair of rates found, maybe on a cluster.
+    observations : ObservedEntries
+    settings : Settings
+        Those of that fit.
+    axis : {"columns", "rows", "best"}
+        Which lines have rates of their own; "best" decides by description length, and leaves the
+        result as it is if one pair of rates describes the entries best.
+    random : numpy Generator
+    run : Run
+
+    Returns
+    -------
+    Result
+    """
+    is_empty = not (result.row_log_odds > 0).any() or not (result.column_log_odds > 0).any()
+    if result.interrupted or run.passed or is_empty:
+        return result
+    n_factors = result.model.n_components
+    if axis == "best":
+        size, most = (observations.n_observed, n_factors), settings.max_memory
+        if not memory.last_floats_fit(*size) or memory.bytes_of_floats(*size) > (most or np.inf):
+            return result
+        odds = result.row_log_odds, result.column_log_odds
+        local = observations.to_local()
+        counts = noise.expected_counts(local, *odds, settings.product, result.marginal)
+        chosen = noise.best_axis(counts)
+        if chosen is None:
+            return result
+        axis = chosen
+    words: dict[str, Literal["learn-columns", "learn-rows"]]
+    words = {"columns": "learn-columns", "rows": "learn-rows"}
+    by_line = replace(
+        settings,
+        n_components=n_factors,
+        noise=words[axis],
+        n_init=0,
+        messages="auto",
+        alone=False,
+    )
+    # A resumed run does this part again: it is short, and its result is the same.
+    with run.recorder.paused():
+        refined = fit(observations.to_local(), by_line, random, run, first=result)
+    return replace(joined(result, refined), stability=result.stability)
 
 
 def most_iterations(settings: Settings) -> int:

@@ -224,7 +224,7 @@ MOST_FLOAT_BYTES = 300_000_000
 
 def last_floats_fit(n_entries: int, n_components: int) -> bool:
     """Whether there are few enough messages for floats, regardless of other settings."""
-    return _bytes_of_floats(n_entries, n_components) <= MOST_FLOAT_BYTES
+    return bytes_of_floats(n_entries, n_components) <= MOST_FLOAT_BYTES
 
 
 def n_float_iterations(max_iter: int) -> int:
@@ -235,9 +235,9 @@ def n_float_iterations(max_iter: int) -> int:
 def _bytes_of_last_floats(n_entries: int, n_components: int) -> int:
     """Memory of the last iterations in addition to integer messages; 0 if there are none."""
     fits = last_floats_fit(n_entries, n_components)
-    return _bytes_of_floats(n_entries, n_components) if fits else 0
+    return bytes_of_floats(n_entries, n_components) if fits else 0
 
 
-def _bytes_of_floats(n_entries: int, n_components: int) -> int:
+def bytes_of_floats(n_entries: int, n_components: int) -> int:
     """Number of bytes of floats, evidence and columns."""
     return n_entries * (8 * n_components + 64)

@@ -13,6 +13,8 @@ from boolweave.parameters import FactorizationParameters
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from boolweave.fit.noise import Axis
+
 # The values of the paper if nothing is learned; otherwise, learning starts from them.
 PAPER_FLIP = 0.1
 PAPER_PRIOR = 0.5
@@ -29,7 +31,7 @@ class Settings:
     n_components: int
     product: Product = "or"
     method: Literal["auto", "max-sum", "sum-product", "paper"] = "auto"
-    noise: Channel | Literal["learn"] = "learn"
+    noise: Channel | Literal["learn", "learn-columns", "learn-rows"] = "learn"
     row_prior: ArrayLike | Literal["learn"] = "learn"
     column_prior: ArrayLike | Literal["learn"] = "learn"
     damping: float = FactorizationParameters.damping
@@ -48,7 +50,13 @@ class Settings:
     def learns(self, name: str) -> bool:
         """Whether `name`, "noise", "row_prior" or "column_prior", is learned."""
         value = getattr(self, name)
-        return isinstance(value, str) and value == "learn"
+        return isinstance(value, str) and value.startswith("learn")
+
+    @property
+    def noise_axis(self) -> Axis | None:
+        """Whether columns or rows have noise rates of their own that are learned."""
+        axes: dict[object, Axis] = {"learn-columns": "columns", "learn-rows": "rows"}
+        return axes.get(self.noise) if isinstance(self.noise, str) else None
 
     @property
     def learns_any(self) -> bool:

@@ -25,7 +25,7 @@ from boolweave.engine.quantization import Quantization, Variables
 from boolweave.engine.result import Ending, Result
 from boolweave.engine.zeros.backend import SparseMessages
 from boolweave.engine.zeros.listed import Listed
-from boolweave.fit import first_factors, memory
+from boolweave.fit import first_factors, memory, noise
 from boolweave.fit.backends import backends_for
 from boolweave.fit.settings import Settings
 from boolweave.model.channel import Channel
@@ -34,6 +34,7 @@ from boolweave.model.odds import sigmoid
 from boolweave.runtime.run import Run
 from boolweave.runtime.storage import Memory
 from boolweave.runtime.threads import effective_jobs
+from boolweave.runtime.types import Floats
 
 # The types of messages in checkpoints.
 MESSAGE_TYPES = (FloatMessages, IntegerMessages, Sums, Variables, SparseMessages, Listed)
@@ -253,7 +254,7 @@ class FitStages:
     @cached_property
     def integers(self) -> bool:
         """Whether messages are integers, which must be wanted and possible."""
-        if self.settings.messages == "float32":
+        if self.settings.messages == "float32" or self.settings.noise_axis is not None:
             return False
         quantization = backends_for(self.observations).quantization(self.settings.first_model())
         if self.settings.messages == "uint8" and not isinstance(quantization, Quantization):
@@ -453,7 +454,10 @@ def model_from_beliefs(
     expected_ones: tuple[float, float],
 ) -> Model:
     """Learn the channel and the priors from the marginals of sum-product."""
-    if settings.learns("noise"):
+    if settings.noise_axis is not None:
+        channel = _channel_by_line(settings, observations, beliefs.rows, beliefs.columns, True)
+        model = replace(model, channel=channel)
+    elif settings.learns("noise"):
         n_ones = observations.n_ones
         seen_one, seen_zero = expected_ones
         n_zeros = observations.n_observed - n_ones
@@ -469,13 +473,32 @@ def model_from_beliefs(
 def model_from_bits(settings: Settings, observations: ObservedEntries, result: Result) -> Model:
     """Learn the same from the decoded factors, because max-sum has no marginals."""
     model = result.model
-    if settings.learns("noise"):
+    if settings.noise_axis is not None:
+        odds = result.row_log_odds, result.column_log_odds
+        channel = _channel_by_line(settings, observations, *odds, result.marginal)
+        model = replace(model, channel=channel)
+    elif settings.learns("noise"):
         model = replace(model, channel=channel_from_counts(result.decoded_counts(observations)))
     if settings.learns("row_prior"):
         model = replace(model, row_prior=density(result.X.astype(np.float64)))
     if settings.learns("column_prior"):
         model = replace(model, column_prior=density(result.Y.T.astype(np.float64)).T)
     return model
+
+
+def _channel_by_line(
+    settings: Settings,
+    observations: ObservedEntries,
+    row_log_odds: Floats,
+    column_log_odds: Floats,
+    marginal: bool,
+) -> Channel:
+    """Learn rates for each column or each row."""
+    axis = settings.noise_axis
+    assert axis is not None
+    odds = row_log_odds, column_log_odds
+    counts = noise.expected_counts(observations.to_local(), *odds, settings.product, marginal)
+    return noise.channel_of(counts[axis], axis)
 
 
 def channel_from_counts(counts: Sequence[Sequence[float]] | NDArray[np.int64]) -> Channel:

@@ -141,6 +141,15 @@ class Channel:
         }
         return replace(self, **own) if own else self
 
+    def of_new_rows(self) -> Channel:
+        """The channel of rows that the matrix does not have: the mean of the rows that it has."""
+        means = {
+            name: value.mean(axis=0) if value.shape[1] > 1 else value.mean()
+            for name in _PROBABILITIES
+            if np.ndim(value := getattr(self, name)) == 2 and len(value) > 1
+        }
+        return replace(self, **means) if means else self
+
     def _at(
         self, name: str, rows: Integers, columns: Integers, shape: tuple[int, int]
     ) -> Doubles | float:

@@ -130,7 +130,14 @@ def noise_in_words(channel: Channel) -> str:
     """The flips of a channel, or that they differ from entry to entry."""
     up, down = np.asarray(channel.one_given_zero), 1 - np.asarray(channel.one_given_one)
     if up.ndim or down.ndim:
-        return "given for each entry"
+        whose = {1: "each column", 2: "each row" if up.shape[-1:] == (1,) else "each entry"}[
+            up.ndim
+        ]
+        ranges = (
+            f"{percent(float(rates.min()), 1)} to {percent(float(rates.max()), 1)} of {name}"
+            for rates, name in ((up, "zeros"), (down, "ones"))
+        )
+        return f"{' and '.join(ranges)} flipped, with rates for {whose}"
     if np.isclose(up, down):
         return f"{percent(float(up), 1)} of entries flipped"
     return f"{percent(float(up), 1)} of zeros, {percent(float(down), 1)} of ones flipped"
