@@ -28,33 +28,12 @@ from boolweave.data.observed import ObservedEntries
 from boolweave.engine.result import Result
 from boolweave.runtime.checks import check_count
 from boolweave.runtime.types import Integers
-from boolweave.runtime.words import counted
+from boolweave.runtime.words import NEUTRAL, Words, counted
 
 # ---------------------------------------------------------------- words and members
 
 # Number of members of a factor that its sentence names.
 NAMES_IN_SENTENCE = 4
-
-
-@dataclass(frozen=True)
-class Words:
-    """The words for a one, rows and columns in reasons.
-
-    Attributes
-    ----------
-    verb : str
-        The verb between a row and a column where there is a one: "has", "liked", "voted for".
-    rows, columns : str
-        Plural nouns for rows and columns: "users" and "films".
-    """
-
-    verb: str = "has"
-    rows: str = "rows"
-    columns: str = "columns"
-
-
-# Words that fit every table.
-NEUTRAL = Words()
 
 
 def evidence(
@@ -131,7 +110,7 @@ def reason_in_words(row: str, names: Sequence[str], n_observed: int, words: Word
 
 def row_in_words(row: str, words: Words) -> str:
     """The name of a row in a sentence, in which a bare number would be mistaken for a count."""
-    return f"{words.rows.removesuffix('s')} {row}" if row.isdecimal() else row
+    return f"{words.row} {row}" if row.isdecimal() else row
 
 
 def some_names(names: tuple[str, ...], n: int | None = None) -> str:

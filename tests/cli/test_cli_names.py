@@ -13,7 +13,7 @@ import boolweave
 from boolweave import BooleanCompletion, BooleanMatrixFactorization
 from boolweave.cli.common import read_new_rows
 from boolweave.cli.options import ReadingOptions
-from boolweave.cli.results import nouns_of
+from boolweave.cli.results import words_of
 from boolweave.datasets import load_zoo
 from boolweave.decoding import write_alist
 
@@ -177,7 +177,9 @@ def test_output_to_nowhere_and_wrong_nouns(shop):
     run("recommend", shop / "likes.npz", "-o", "/dev/null")
     said = complaint("factorize", "none.csv", "--nouns", "guests")
     assert "--nouns: expected two words, for rows and columns" in said and "got 'guests'" in said
-    assert nouns_of("a, b") == ("a", "b") and nouns_of(None).rows == "rows"
+    words = words_of("users, sheep", "owns")
+    assert (words.verb, words.rows, words.row) == ("owns", "users", "user")
+    assert (words.columns, words.column, words_of(None).rows) == ("sheep", "sheep", "rows")
 
 
 @pytest.mark.parametrize(

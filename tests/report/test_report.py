@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from boolweave import BooleanMatrixFactorization, Observations, complete, factorize
+from boolweave import BooleanMatrixFactorization, Observations, complete, cover, factorize
 from boolweave.datasets import make_boolean
 from boolweave.engine.result import Ending
 from boolweave.facts import FactorFacts, HeldOutPredictions
+from boolweave.recommend import NEUTRAL
 from boolweave.report import contents, words
 from boolweave.report import page as page_module
 from boolweave.report.contents import N_BINS, calibration, histogram
@@ -102,7 +103,7 @@ def test_numbers_of_a_report_are_counted_in_pieces(monkeypatch):
     for numbers in (
         factor_facts,
         factor_grid,
-        lambda model: page_module._summary(FactorFacts(model)),
+        lambda model: page_module._summary(FactorFacts(model), NEUTRAL),
     ):
         expected = numbers(model)
         tracemalloc.start()
@@ -261,3 +262,20 @@ def test_paragraph_about_fewest_errors():
     with_result(model, cost=7.0, bound=3.0, redundancy=np.array([3.0, 0.0]))
     _, sure, trouble = in_short(model)
     assert "at least 3; here it is 7" in sure and "One factor could be left out" in trouble
+
+
+def test_nouns_of_rows_and_columns(tmp_path):
+    """The page speaks of guests and drinks, and nowhere of rows and columns."""
+    table = [[1, 1, 0, None], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]]
+    said = re.compile(r"\b(rows?|columns?)\b")
+    names = {
+        "row_labels": ["Ann", "Bo", "Cy", "Di"],
+        "column_labels": ["tea", "milk", "rum", "gin"],
+    }
+    likes = Observations.from_dense(table, **names)
+    for model in (fitted(likes, 2), cover(likes, random_state=0)):
+        write_report(model, tmp_path / "page.html", rows="guests", columns="drinks")
+        page = (tmp_path / "page.html").read_text("utf-8")
+        text = re.sub(r"<(style|script|details)\b.*?</\1>|<[^>]*>", " ", page, flags=re.S)
+        assert "a table of 4 guests and 4 drinks" in text and "Find a guest or drink" in text
+        assert [found.group(0) for found in said.finditer(text[: text.index("What was run")])] == []

@@ -357,6 +357,10 @@ class Keeping:
         "Leave the names of rows, such as those of people, out of the model and the report.",
         "--no-labels", default=False,
     )  # fmt: skip
+    nouns: str | None = _write(
+        "What the rows and the columns are called, for example users,films.",
+        "--nouns", metavar="ROWS,COLUMNS",
+    )  # fmt: skip
     hold_out: float = _option(
         FIT_PANEL,
         "Fraction of the entries, or of the answers of a table that is encoded, to hold out, to "

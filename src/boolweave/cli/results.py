@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -18,7 +18,7 @@ from boolweave.cli.output import (
     write_all,
 )
 from boolweave.cli.process import INTERRUPTED
-from boolweave.runtime.words import counted
+from boolweave.runtime.words import Words, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,6 +145,7 @@ def check_kept(keeping: Keeping, output: Path | None) -> None:
     from boolweave.runtime.atomic import is_stream
 
     model = keeping.model
+    words_of(keeping.nouns)
     check_different({"--output": output, "--model": model, "--report": keeping.report})
     check_folder(model, "--model")
     if model is not None and model.suffix.lower() != ".npz" and not is_stream(model):
@@ -202,7 +203,7 @@ def fit_and_write(
         write_all(
             lambda: _save(model, keeping.model, quiet),
             lambda: write(facts),
-            lambda: _report(facts, keeping.report, contents.name, quiet),
+            lambda: _report(facts, keeping, contents.name, quiet),
             lambda: None if quiet else print_summary(facts),
         )
     end(model.interrupted_)
@@ -215,13 +216,21 @@ def _save(model: Model, path: Path | None, quiet: bool) -> None:
         print_message(f"model: {path}", quiet)
 
 
-def _report(facts: FitFacts, path: Path | None, title: str, quiet: bool) -> None:
+def _report(facts: FitFacts, keeping: Keeping, title: str, quiet: bool) -> None:
     """Write the report if a file is named."""
-    if path is not None:
+    if keeping.report is not None:
         from boolweave.report import write_report
 
-        write_report(facts.model, path, title=title, held_out=facts.held_out)
-        print_message(f"report: {path}", quiet)
+        nouns = words_of(keeping.nouns)
+        write_report(
+            facts.model,
+            keeping.report,
+            title=title,
+            held_out=facts.held_out,
+            rows=nouns.rows,
+            columns=nouns.columns,
+        )
+        print_message(f"report: {keeping.report}", quiet)
 
 
 def end(interrupted: bool) -> None:
@@ -234,33 +243,26 @@ def end(interrupted: bool) -> None:
 FACTORS_SHOWN = 20
 
 
-class Nouns(NamedTuple):
-    """Plural nouns for the rows and the columns."""
-
-    rows: str = "rows"
-    columns: str = "columns"
-
-
-def nouns_of(text: str | None) -> Nouns:
-    """Parse the value of --nouns, such as "users,films".
+def words_of(nouns: str | None, verb: str = "has") -> Words:
+    """The words of --nouns, such as "users,films", and of --verb.
 
     Examples
     --------
-    >>> from boolweave.cli.results import nouns_of
-    >>> nouns_of("users, films").columns
+    >>> from boolweave.cli.results import words_of
+    >>> words_of("users, films").columns
     'films'
     """
-    if text is None:
-        return Nouns()
-    names = [name.strip() for name in text.split(",")]
+    if nouns is None:
+        return Words(verb)
+    names = [name.strip() for name in nouns.split(",")]
     if len(names) != 2 or not all(names):
         raise ValueError(
-            f"--nouns: expected two words, for rows and columns, such as users,films; got {text!r}"
+            f"--nouns: expected two words, for rows and columns, such as users,films; got {nouns!r}"
         )
-    return Nouns(*names)
+    return Words(verb, *names)
 
 
-def factor_sentences(facts: FactorFacts, nouns: Nouns) -> Iterator[str]:
+def factor_sentences(facts: FactorFacts, nouns: Words) -> Iterator[str]:
     """Describe each factor: its size, how certain it is, and who belongs to it."""
     from boolweave.recommend import members, some_names
 
@@ -271,7 +273,8 @@ def factor_sentences(facts: FactorFacts, nouns: Nouns) -> Iterator[str]:
         if not rows or not columns:
             yield f"Factor {k + 1} is empty."
             continue
-        words = f"Factor {k + 1}: {_count(rows, nouns.rows)} × {_count(columns, nouns.columns)}"
+        size = counted(len(rows), nouns.row, nouns.rows)
+        words = f"Factor {k + 1}: {size} × {counted(len(columns), nouns.column, nouns.columns)}"
         flags = f" ({'; '.join(facts.flags[k])})" if facts.flags[k] else ""
         yield words + flags + _stability(model, k) + _redundancy(model, k)
         yield f"  {nouns.rows}: {some_names(rows)}"
@@ -301,10 +304,3 @@ def _redundancy(model: BooleanMatrixFactorization, k: int) -> str:
         return ""
     n = round(float(model.redundancy_[k]))
     return f"; without it {n:,} more {'entry' if n == 1 else 'entries'} would be wrong"
-
-
-def _count(names: tuple[str, ...], noun: str) -> str:
-    """Write the number of names and the noun; a regular plural loses its s if there is one."""
-    if len(names) == 1 and noun.endswith("s"):
-        return f"1 {noun.removesuffix('s')}"
-    return f"{len(names):,} {noun}"

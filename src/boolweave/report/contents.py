@@ -30,6 +30,7 @@ from boolweave.report.grid import (
     make_grid,
 )
 from boolweave.runtime.types import Floats, Integers
+from boolweave.runtime.words import Words
 
 Model = BooleanMatrixFactorization | BooleanCompletion
 Facts = list[tuple[str, str]]
@@ -40,7 +41,7 @@ N_BINS = 56
 
 # The meanings of the numbers on the card of a factor.
 FIGURES = {
-    "coverage": "fraction of all observed ones that are in its rows and columns",
+    "coverage": "fraction of all observed ones that it contains",
     "alone": "fraction of the observed ones that it alone explains",
     "precision": "fraction of ones among its observed entries; the others are false ones",
     "found again": "fraction of the searches, from different starts, that found the same",
@@ -284,11 +285,11 @@ def _factors(
 
 
 def reasons(
-    model: BooleanCompletion, lists: list[EntryList], rows: Lines, columns: Lines
+    model: BooleanCompletion, lists: list[EntryList], rows: Lines, columns: Lines, nouns: Words
 ) -> list[dict[str, object]]:
     """Explanations of the first and the last entries of each list."""
     found = []
-    explainer = Explainer(model.ensemble_, model.observations_)
+    explainer = Explainer(model.ensemble_, model.observations_, words=nouns)
     for entries in lists:
         at = np.arange(len(entries))
         if len(at) > EXPLAINED:

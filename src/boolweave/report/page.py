@@ -32,6 +32,7 @@ from boolweave.report.contents import Facts, Model
 from boolweave.report.grid import EntryList, Grid, Lines, doubtful, holes
 from boolweave.runtime.atomic import replacing
 from boolweave.runtime.extras import need
+from boolweave.runtime.words import NEUTRAL, Words
 
 # The variables of the template, and the data of the scripts.
 Page = tuple[dict[str, Any], dict[str, Any]]
@@ -59,6 +60,8 @@ def write_report(
     held_out: HeldOut | None = None,
     command: str | None = None,
     existing: Any = None,
+    rows: str = "rows",
+    columns: str = "columns",
 ) -> None:
     """Write the page about a fitted model, or about a cover.
 
@@ -77,6 +80,8 @@ def write_report(
         The command that makes the same page again, if the model does not know it.
     existing : array, table, sparse matrix or Observations, shape (F, N), optional
         The columns of factors that exist already, with which the page compares those of a cover.
+    rows, columns : str
+        Plural nouns for the rows and the columns, such as "users" and "films".
 
     Examples
     --------
@@ -85,7 +90,14 @@ def write_report(
     >>> found = cover([[1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 1, 1]], random_state=0)
     >>> write_report(found, "roles.html", title="Who may do what")
     """
-    text = render_report(model, title=title, held_out=held_out, command=command, existing=existing)
+    text = render_report(
+        model,
+        title=title,
+        held_out=held_out,
+        command=command,
+        existing=existing,
+        nouns=Words(rows=rows, columns=columns),
+    )
     page = text.encode("utf-8", "backslashreplace")  # a label may hold a lone surrogate
     with replacing(path) as file:
         file.write(page)
@@ -98,11 +110,13 @@ def render_report(
     held_out: HeldOut | None = None,
     command: str | None = None,
     existing: Any = None,
+    nouns: Words = NEUTRAL,
     exploring: dict[str, Any] | None = None,
 ) -> str:
     """The page about a fitted model, as text; the parameters are those of `write_report`.
 
-    `exploring` holds the data of the slider on a page that is shown by a server.
+    `nouns` has the nouns for rows and columns, and `exploring` holds the data of the slider on a
+    page that is shown by a server.
     """
     need("jinja2", "a report")
     import jinja2
@@ -119,11 +133,12 @@ def render_report(
             "held_out tests the probabilities of a model, but a cover has none; leave held_out out"
         )
     if isinstance(model, Cover):
-        variables, data = _cover_page(CoverFacts(model), existing)
+        variables, data = _cover_page(CoverFacts(model), existing, nouns)
     elif isinstance(model, BooleanMatrixFactorization):
-        variables, data = _factor_page(FactorFacts(model, held_out))
+        variables, data = _factor_page(FactorFacts(model, held_out), nouns)
     else:
-        variables, data = _completion_page(CompletionFacts(model, held_out))
+        variables, data = _completion_page(CompletionFacts(model, held_out), nouns)
+    data["nouns"] = {name: getattr(nouns, name) for name in ("row", "rows", "column", "columns")}
     variables["command"] = command or variables["command"]
     data |= {"colours": FACTOR_COLOURS, "exploring": exploring}
     # In a script element, only "</script" and "<!--" could end or change the text.
@@ -143,6 +158,7 @@ def render_report(
         title=title or variables.pop("default_title"),
         shown=MEMBERS_SHOWN,
         group=data["group"],
+        nouns=nouns,
         reviewed=REVIEWED,
         has=data,
         exploring=exploring,
@@ -183,7 +199,7 @@ def _fingerprint(script: str) -> str:
 # ---------------------------------------------------------------- the three kinds of pages
 
 
-def _factor_page(facts: FactorFacts) -> Page:
+def _factor_page(facts: FactorFacts, nouns: Words) -> Page:
     model, result, tested = facts.model, facts.model.result_, facts.tested
     seen = model.observations_.fetched()
     grid = contents.factor_grid(result, seen)
@@ -196,8 +212,8 @@ def _factor_page(facts: FactorFacts) -> Page:
     lists = [holes(seen, result.predict_proba), doubtful(seen, result.predict_proba, grid)]
     variables = _provenance(model) | {
         "default_title": "Boolean factors",
-        "in_short": words.of_factors(facts),
-        "summary": _summary(facts),
+        "in_short": words.of_factors(facts, nouns),
+        "summary": _summary(facts, nouns),
         "lists": [entries for entries in lists if entries is not None],
         "factors": cards,
         "figures": _figures(cards),
@@ -225,7 +241,7 @@ def _factor_page(facts: FactorFacts) -> Page:
     return variables, data
 
 
-def _cover_page(facts: CoverFacts, existing: Any) -> Page:
+def _cover_page(facts: CoverFacts, existing: Any, nouns: Words) -> Page:
     found = facts.cover
     seen, lists = contents.cover_entries(found), contents.cover_lists(found)
     grid = contents.factor_grid(found, seen, decoded=True)
@@ -239,8 +255,8 @@ def _cover_page(facts: CoverFacts, existing: Any) -> Page:
         "provenance": [("boolweave", __version__), *_versions()],
         "python": None,
         "command": None,
-        "in_short": words.of_cover(facts),
-        "summary": [*_seen(seen), *contents.cover_facts(facts)],
+        "in_short": words.of_cover(facts, nouns),
+        "summary": [*_seen(seen, nouns), *contents.cover_facts(facts)],
         "lists": lists,
         "factors": cards,
         "figures": _figures(cards),
@@ -254,15 +270,15 @@ def _cover_page(facts: CoverFacts, existing: Any) -> Page:
     return variables, data
 
 
-def _completion_page(facts: CompletionFacts) -> Page:
+def _completion_page(facts: CompletionFacts, nouns: Words) -> Page:
     model, seen, tested = facts.model, facts.model.observations_, facts.tested
     grid = contents.completion_grid(model)
     predict = contents.probabilities_of(model)
     lists = [holes(seen, predict), doubtful(seen, predict, grid)]
     variables = _provenance(model) | {
         "default_title": "Boolean completion",
-        "in_short": words.of_completion(facts),
-        "summary": _completion_summary(facts),
+        "in_short": words.of_completion(facts, nouns),
+        "summary": _completion_summary(facts, nouns),
         "lists": [entries for entries in lists if entries is not None],
         "factors": contents.layer_facts(model),
         "grid": grid,
@@ -278,7 +294,7 @@ def _completion_page(facts: CompletionFacts) -> Page:
     data = _data("completion", grid, variables["lists"], lines, [])
     data |= {
         "chance": "P(observing 1)",
-        "reasons": contents.reasons(model, variables["lists"], *lines),
+        "reasons": contents.reasons(model, variables["lists"], *lines, nouns),
         "offsets": [
             contents.offsets(seen, model.row_bias_, "row"),
             contents.offsets(seen, model.column_bias_, "column"),
@@ -330,9 +346,9 @@ def _data(
 # ---------------------------------------------------------------- figures
 
 
-def _summary(facts: FactorFacts) -> Facts:
+def _summary(facts: FactorFacts, nouns: Words) -> Facts:
     figures = [
-        *_seen(facts.model.observations_),
+        *_seen(facts.model.observations_, nouns),
         ("factors", f"{facts.n_components}"),
         *_agreement(facts.explained, "observed"),
         *_errors(facts),
@@ -343,10 +359,10 @@ def _summary(facts: FactorFacts) -> Facts:
     return figures
 
 
-def _completion_summary(facts: CompletionFacts) -> Facts:
+def _completion_summary(facts: CompletionFacts, nouns: Words) -> Facts:
     model, tested, blend, alone = facts.model, facts.tested, facts.blend, facts.offsets_alone
     per = " per answer" if facts.noun == "answer" else ""
-    figures = [*_seen(model.observations_), ("models averaged", f"{len(model.members_)}")]
+    figures = [*_seen(model.observations_, nouns), ("models averaged", f"{len(model.members_)}")]
     if blend is not None:
         figures.append((f"cross-validated log-loss{per}", f"{blend['log_loss']:.4f}"))
         if alone is not None:
@@ -369,10 +385,10 @@ def _completion_summary(facts: CompletionFacts) -> Facts:
     return figures
 
 
-def _seen(seen: ObservedEntries) -> Facts:
+def _seen(seen: ObservedEntries, nouns: Words) -> Facts:
     n_entries = max(1, seen.n_rows * seen.n_columns)
     return [
-        ("rows × columns", f"{seen.n_rows:,} × {seen.n_columns:,}"),
+        (f"{nouns.rows} × {nouns.columns}", f"{seen.n_rows:,} × {seen.n_columns:,}"),
         ("entries observed", f"{seen.n_observed:,} ({percent(seen.n_observed / n_entries, 1)})"),
         ("ones among them", f"{seen.n_ones:,} ({percent(seen.share_of_ones, 1)})"),
     ]

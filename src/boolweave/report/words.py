@@ -12,7 +12,7 @@ from boolweave.facts import CompletionFacts, CoverFacts, FactorFacts, HeldOutPre
 from boolweave.fit.judging import has_settled, share_changing
 from boolweave.metrics import Agreement
 from boolweave.recommend import percent
-from boolweave.runtime.words import counted
+from boolweave.runtime.words import NEUTRAL, Words, counted
 
 # Number of factors that a sentence lists.
 LISTED = 8
@@ -62,18 +62,23 @@ class InShort:
 WRITTEN = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
 
 
-def count_first(n: int, what: str) -> str:
+def count_first(n: int, what: str, plural: str | None = None) -> str:
     """A number of things at the beginning of a sentence."""
-    return f"{_number_first(n)} {what if n == 1 else what + 's'}"
+    return f"{_number_first(n)} {what if n == 1 else plural or what + 's'}"
 
 
 def _number_first(n: int) -> str:
     return WRITTEN[n] if n < len(WRITTEN) else f"{n:,}"
 
 
-def table_in_words(seen: ObservedEntries) -> str:
+def _size(shape: tuple[int, int], nouns: Words) -> str:
+    rows = counted(shape[0], nouns.row, nouns.rows)
+    return f"{rows} and {counted(shape[1], nouns.column, nouns.columns)}"
+
+
+def table_in_words(seen: ObservedEntries, nouns: Words) -> str:
     """The size of a table, and how much of it was observed."""
-    size = f"{counted(seen.n_rows, 'row')} and {counted(seen.n_columns, 'column')}"
+    size = _size(seen.shape, nouns)
     if seen.is_complete:
         return f"a table of {size} without missing entries"
     share = seen.n_observed / (seen.n_rows * seen.n_columns)
@@ -83,11 +88,12 @@ def table_in_words(seen: ObservedEntries) -> str:
 # ---------------------------------------------------------------- factors
 
 
-def of_factors(facts: FactorFacts) -> InShort:
+def of_factors(facts: FactorFacts, nouns: Words = NEUTRAL) -> InShort:
     """The paragraph about a factorization."""
     model, K, right = facts.model, facts.n_components, facts.explained
     explain = "explains" if K == 1 else "explain"
-    found = [f"{count_first(K, 'factor')} {explain} {table_in_words(model.observations_)}."]
+    table = table_in_words(model.observations_, nouns)
+    found = [f"{count_first(K, 'factor')} {explain} {table}."]
     if right.n_entries:
         found.append(_explained(right, K))
     if model.rank_selection_ is not None:
@@ -209,14 +215,14 @@ def _on_held_out(tested: HeldOutPredictions) -> str:
 # ---------------------------------------------------------------- completions and covers
 
 
-def of_completion(facts: CompletionFacts) -> InShort:
+def of_completion(facts: CompletionFacts, nouns: Words = NEUTRAL) -> InShort:
     """The paragraph about a completion."""
     model, seen = facts.model, facts.model.observations_
     if facts.n_missing:
         entries = counted(facts.n_missing, "missing entry", "missing entries")
-        found = [f"The model filled in {entries} of {table_in_words(seen)}."]
+        found = [f"The model filled in {entries} of {table_in_words(seen, nouns)}."]
     else:
-        found = [f"Every entry of {table_in_words(seen)} got a probability."]
+        found = [f"Every entry of {table_in_words(seen, nouns)} got a probability."]
     sure, trouble = [], []
     blend, alone = facts.blend, facts.offsets_alone
     if blend is not None:
@@ -232,11 +238,16 @@ def of_completion(facts: CompletionFacts) -> InShort:
         trouble.append(f"{why_not_compared(facts)} Its quality is unknown.")
     if facts.tested:
         sure.append(_on_held_out(facts.tested))
-    for name, per_line in zip(("row", "column"), seen.observed_per_line(), strict=True):
+    for name, plural, per_line in zip(
+        (nouns.row, nouns.column),
+        (nouns.rows, nouns.columns),
+        seen.observed_per_line(),
+        strict=True,
+    ):
         if n_empty := int((per_line == 0).sum()):
             trouble.append(
-                f"{count_first(n_empty, name)} {_has(n_empty)} no entries and got the predictions "
-                f"of an average {name}."
+                f"{count_first(n_empty, name, plural)} {_has(n_empty)} no entries and got the "
+                f"predictions of an average {name}."
             )
     if model.interrupted_:
         trouble.append("The run was interrupted: fewer models are averaged than requested.")
@@ -250,11 +261,10 @@ def why_not_compared(facts: CompletionFacts) -> str:
     return "There are too few entries to hold some out and to compare models on them."
 
 
-def of_cover(facts: CoverFacts) -> InShort:
+def of_cover(facts: CoverFacts, nouns: Words = NEUTRAL) -> InShort:
     """The paragraph about a cover."""
     found, K, bound, n_false = facts.cover, facts.n_factors, facts.bound, facts.n_false
-    M, N = found.observations.shape
-    table = f"a table of {counted(M, 'row')} and {counted(N, 'column')}"
+    table = f"a table of {_size(found.observations.shape, nouns)}"
     if not found.n_ones:
         return InShort([f"There are no ones to cover in {table}."])
     covered = [
@@ -285,7 +295,8 @@ def of_cover(facts: CoverFacts) -> InShort:
     if found.conflicts:
         rows = len({row for row, *_ in found.conflicts})
         have = "has" if rows == 1 else "have"
-        trouble.append(f"{count_first(rows, 'row')} {have} columns that are in conflict.")
+        who = count_first(rows, nouns.row, nouns.rows)
+        trouble.append(f"{who} {have} {nouns.columns} that are in conflict.")
     if found.interrupted:
         trouble.append("The search was interrupted: this is the best cover found before that.")
     elif found.ending is Ending.OUT_OF_TIME and not facts.is_proven:

@@ -1,13 +1,45 @@
-"""Numbers, times and long texts in words."""
+"""Numbers, times and long texts in words, and the words for rows and columns."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 # Seconds, and the fraction of the work, after which the remaining time can be estimated: the first
 # seconds may have been spent on compiling.
 SOONEST = 2.0
 LEAST_SHARE = 0.001
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words for a one, rows and columns in reasons.
+
+    Attributes
+    ----------
+    verb : str
+        The verb between a row and a column where there is a one: "has", "liked", "voted for".
+    rows, columns : str
+        Plural nouns for rows and columns: "users" and "films".
+    """
+
+    verb: str = "has"
+    rows: str = "rows"
+    columns: str = "columns"
+
+    @property
+    def row(self) -> str:
+        """The noun for one row: a regular plural without its s."""
+        return self.rows.removesuffix("s")
+
+    @property
+    def column(self) -> str:
+        """The noun for one column."""
+        return self.columns.removesuffix("s")
+
+
+# Words that fit every table.
+NEUTRAL = Words()
 
 
 def counted(n: int, noun: str, plural: str | None = None) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from boolweave.cli.common import command_line, local_file, print_contents, read_input
-from boolweave.cli.options import Covering, ReadingOptions, Source, Writing
+from boolweave.cli.options import Covering, NounsOption, ReadingOptions, Source, Writing
 from boolweave.cli.output import (
     check_different,
     check_folder,
@@ -22,7 +22,7 @@ from boolweave.cli.output import (
     put_answer,
     write_all,
 )
-from boolweave.cli.results import end
+from boolweave.cli.results import end, words_of
 from boolweave.io.files import shortened
 from boolweave.runtime.words import counted
 
@@ -70,6 +70,7 @@ def cover(
         Path | None, _write(help="Write to this file how much the first 1, 2, ... roles cover.")
     ] = None,
     report: Annotated[Path | None, _write(help="Write a report to this file (.html).")] = None,
+    nouns: NounsOption = None,
     reading: ReadingOptions,
 ) -> None:
     """Find the fewest roles that cover all ones of a table.
@@ -97,6 +98,7 @@ def cover(
         output_format(path, None, TABLE_FORMATS, option)
     if report is not None:
         check_report(report, "--report")
+    called = words_of(nouns)
     matrix = _read(source, reading, writing.quiet)
     # Imported here, because this takes a second or two.
     from boolweave.covering.matrix import Requirements
@@ -139,6 +141,8 @@ def cover(
                 title=Path(source).name,
                 command=command_line(),
                 existing=existing_roles,
+                rows=called.rows,
+                columns=called.columns,
             )
             print_message(f"report: {report}", writing.quiet)
 

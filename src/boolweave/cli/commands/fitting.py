@@ -26,7 +26,6 @@ from boolweave.cli.options import (
     Fitting,
     Json,
     Keeping,
-    NounsOption,
     Quiet,
     ReadingOptions,
     RowFeatures,
@@ -54,8 +53,8 @@ from boolweave.cli.results import (
     end,
     factor_sentences,
     fit_and_write,
-    nouns_of,
     number_of,
+    words_of,
 )
 from boolweave.parameters import only_in_factorization
 from boolweave.runtime.extras import need
@@ -91,7 +90,6 @@ def factorize(
     full: Annotated[
         bool, typer.Option("--full", help="List all rows and columns, not only members of factors.")
     ] = False,
-    nouns: NounsOption = None,
     keeping: Keeping,
     reading: ReadingOptions,
     fitting: Fitting,
@@ -109,7 +107,7 @@ def factorize(
 
     kind = check_output(writing)
     check_kept(keeping, writing.output)
-    called = nouns_of(nouns)
+    called = words_of(keeping.nouns)
     chosen = check_factor_options(fitting, "errors", where)
     zeros = "exact" if keeping.hold_out else zeros_of(chosen, where)
     contents = read_input(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,8 +38,8 @@ from boolweave.cli.output import (
     put_json,
     put_table,
 )
-from boolweave.cli.results import nouns_of
-from boolweave.runtime.words import counted
+from boolweave.cli.results import words_of
+from boolweave.runtime.words import Words, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from boolweave.cli.common import Model
-    from boolweave.cli.results import Nouns
     from boolweave.data.observed import ObservedEntries
     from boolweave.facts import HeldOut
     from boolweave.recommend import Explanation, Recommendations
@@ -222,8 +222,8 @@ def recommend(
     import numpy as np
 
     kind = check_output(writing)
-    called = nouns_of(nouns)
-    explainer = _explainer(model, new, reading, writing.quiet, verb, called)
+    called = words_of(nouns, verb)
+    explainer = _explainer(model, new, reading, writing.quiet, called)
     from boolweave.data.frames import Frame
     from boolweave.data.labels import name_of
     from boolweave.recommend import percent, recommend_at, some_names
@@ -254,22 +254,22 @@ def recommend(
 
 
 def _explainer(
-    model: Path, new: str | None, reading: ReadingOptions, quiet: bool, verb: str, nouns: Nouns
+    model: Path, new: str | None, reading: ReadingOptions, quiet: bool, words: Words
 ) -> Any:
     """Return an explainer of the rows of the model, or of the rows of a file."""
-    words = {"verb": verb, "rows": nouns.rows, "columns": nouns.columns}
     if new is not None:
         fitted = load_model(model)
-        return fitted._explainer(read_new_rows(fitted, new, reading, quiet), words)[0]
+        rows = read_new_rows(fitted, new, reading, quiet)
+        return fitted._explainer(rows, dataclasses.asdict(words))[0]
     stored = read_model(model)
     from boolweave.engine.result import Result
-    from boolweave.recommend import FactorExplainer, Words
+    from boolweave.recommend import FactorExplainer
 
     if isinstance(stored.answers, Result):
-        return FactorExplainer(stored.answers, Words(**words))
+        return FactorExplainer(stored.answers, words)
     from boolweave.completion.answers.explaining import Explainer
 
-    return Explainer(stored.answers, stored.observations.to_local(), words=Words(**words))
+    return Explainer(stored.answers, stored.observations.to_local(), words=words)
 
 
 def _named(table: pl.DataFrame, seen: ObservedEntries) -> pl.DataFrame:
@@ -318,10 +318,8 @@ def explain(
 
     Example: boolweave explain likes.npz Ann tea --verb likes --nouns guests,drinks
     """
-    import dataclasses
-
-    called = nouns_of(nouns)
-    explainer = _explainer(model, new, reading, quiet or json, verb, called)
+    called = words_of(nouns, verb)
+    explainer = _explainer(model, new, reading, quiet or json, called)
     from boolweave.recommend import Explanation, percent
 
     (m,) = find_positions(explainer.observations, [row], "row", new)
@@ -344,7 +342,7 @@ def explain(
         typer.echo(f"  {note}")
 
 
-def _echo_factors(found: Explanation, nouns: Nouns) -> None:
+def _echo_factors(found: Explanation, nouns: Words) -> None:
     """Print the factors responsible, one by one."""
     from boolweave.recommend import some_names
 
@@ -367,6 +365,7 @@ def report(
         Path, typer.Option("--output", "-o", help="File of the page (.html).")
     ] = Path("report.html"),
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    nouns: NounsOption = None,
     held_out: Annotated[
         str | None,
         typer.Option(help="A file of held-out entries (row, column, value) to test the model on."),
@@ -379,11 +378,19 @@ def report(
     Example: boolweave report votes.npz -o votes.html
     """
     check_report(output, "--output")
+    called = words_of(nouns)
     fitted = load_model(model)
     entries = None if held_out is None else _read_held_out(fitted, held_out, reading)
     from boolweave.report import write_report
 
-    write_report(fitted, output, title=title or model.name, held_out=entries)
+    write_report(
+        fitted,
+        output,
+        title=title or model.name,
+        held_out=entries,
+        rows=called.rows,
+        columns=called.columns,
+    )
     print_message(f"report: {output}", quiet)
 
 

@@ -41,8 +41,6 @@ from boolweave.data.observations import Observations
 from boolweave.model.odds import sigmoid
 from boolweave.recommend import (
     NAMES_IN_SENTENCE,
-    NEUTRAL,
-    Words,
     evidence,
     largest,
     percent,
@@ -51,6 +49,7 @@ from boolweave.recommend import (
     some_names,
 )
 from boolweave.runtime.types import Doubles, Integers
+from boolweave.runtime.words import NEUTRAL, Words
 
 Axis = Literal["row", "column"]
 

@@ -1,10 +1,10 @@
 // Lists of entries, which can be searched, sorted, explained and exported.
 const SHOWN = 50; // number of lines of a list that are shown at a time
 const COLUMNS = {
-  holes: [["row", (e) => e.row], ["column", (e) => e.column], ["filled in", (e) => +(e.chance > 0.5)], ["P(1)", (e) => e.chance]],
-  doubtful: [["row", (e) => e.row], ["column", (e) => e.column], ["observed", (e) => e.observed], ["P(1)", (e) => e.chance], ["doubt", (e) => (e.observed ? 1 - e.chance : e.chance)]],
-  missed: [["row", (e) => e.row], ["column", (e) => e.column]],
-  false: [["row", (e) => e.row], ["column", (e) => e.column]],
+  holes: [[data.nouns.row, (e) => e.row], [data.nouns.column, (e) => e.column], ["filled in", (e) => +(e.chance > 0.5)], ["P(1)", (e) => e.chance]],
+  doubtful: [[data.nouns.row, (e) => e.row], [data.nouns.column, (e) => e.column], ["observed", (e) => e.observed], ["P(1)", (e) => e.chance], ["doubt", (e) => (e.observed ? 1 - e.chance : e.chance)]],
+  missed: [[data.nouns.row, (e) => e.row], [data.nouns.column, (e) => e.column]],
+  false: [[data.nouns.row, (e) => e.row], [data.nouns.column, (e) => e.column]],
 };
 const filters = [];
 

@@ -291,11 +291,11 @@ function mark(line) {
 
 function watchSearch() {
   const input = byId("find"), matches = byId("matches");
-  const offer = () => matches.replaceChildren(...findLines(input.value).map((line) => make("li", {}, make("button", { type: "button", onclick: () => mark(line) }, line.name, make("small", {}, line.isRow ? " row" : " column")))));
+  const offer = () => matches.replaceChildren(...findLines(input.value).map((line) => make("li", {}, make("button", { type: "button", onclick: () => mark(line) }, line.name, make("small", {}, ` ${line.isRow ? data.nouns.row : data.nouns.column}`)))));
   input.addEventListener("input", () => {
     offer();
     if (!input.value) { marked = null; drawMatrix(); }
-    else if (!matches.children.length) matches.replaceChildren(make("li", {}, data.grid.labels || data.grid.sampled ? "This page knows no such row or column: the table is large, and only those in its lists have names here." : "There is no such row or column."));
+    else if (!matches.children.length) matches.replaceChildren(make("li", {}, data.grid.labels || data.grid.sampled ? `This page knows no such ${data.nouns.row} or ${data.nouns.column}: the table is large, and only those in its lists have names here.` : `There is no such ${data.nouns.row} or ${data.nouns.column}.`));
   });
   input.addEventListener("keydown", (event) => {
     const [first] = findLines(input.value);

@@ -23,18 +23,18 @@ function factorSentences(i, j) {
   const both = together(i, j), sentences = [];
   for (const k of both) {
     const f = data.factors[k];
-    sentences.push(`Both belong to ${nameOf(k)}: ${several(f.n_rows, "row")} (${some(f.rows, f.n_rows)}) with ${several(f.n_columns, "column")} (${some(f.columns, f.n_columns)}).`);
+    sentences.push(`Both belong to ${nameOf(k)}: ${several(f.n_rows, data.nouns.row, data.nouns.rows)} (${some(f.rows, f.n_rows)}) with ${several(f.n_columns, data.nouns.column, data.nouns.columns)} (${some(f.columns, f.n_columns)}).`);
     const own = onesInFactor(k, i, true), other = onesInFactor(k, j, false);
     if (own && other) sentences.push(`In it, ${rowLines.names[i]} has ${whole(own[0])} ones in ${several(own[1], "observed entry", "observed entries")}, and ${columnLines.names[j]} has ${whole(other[0])} in ${whole(other[1])}.`);
   }
-  if (!both.length) sentences.push(`No ${data.group} has both the row and the column.`);
+  if (!both.length) sentences.push(`No ${data.group} has both the ${data.nouns.row} and the ${data.nouns.column}.`);
   if (data.xor && both.length > 1) sentences.push(both.length % 2 ? "Their number is odd, so the result is 1." : "Their number is even, so they cancel out.");
   return sentences;
 }
 
 function offsetSentences(i, j) {
   const one = (lines, at, axis) => `${lines.names[at]}: offset ${lines.offsets[at].toFixed(2)}, so that ones are ${lines.offsets[at] > 0 ? "more" : "less"} common in this ${axis} than in an average one.`;
-  return [one(rowLines, i, "row"), one(columnLines, j, "column"), "This page shows the other contributions for the first and last entries of the lists; boolweave explain shows them for any entry."];
+  return [one(rowLines, i, data.nouns.row), one(columnLines, j, data.nouns.column), "This page shows the other contributions for the first and last entries of the lists; boolweave explain shows them for any entry."];
 }
 
 // An element with the reasons for row i and column j, which are numbers of lines; `seen` is 0, 1 or NOTHING.
