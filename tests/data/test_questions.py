@@ -91,6 +91,7 @@ def test_the_encoder_says_which_columns_exclude_each_other():
     )
     encoder = TableEncoder().fit(table)
     questions = encoder.questions_
+    assert repr(questions) == "Questions(6 of 15 columns: 2 with levels, 2 with thresholds)"
     np.testing.assert_array_equal(np.asarray(questions), encoder.groups_)
     names = encoder.get_feature_names_out()
     found = {(form, *names[columns]) for form, columns in questions.parts}

@@ -56,6 +56,10 @@ HELD_OUT, ENOUGH, FEW = 0.1, 5000, 10_000
 FEW_FOLDS, VERY_FEW, VERY_FEW_FOLDS = 7, 1000, 4
 LEAST_ENTRIES = 20
 
+# The same for whole answers, which consist of several entries. A table without a tenth of its
+# answers is noticeably harder to complete, so that a smaller part shows better what to expect.
+ANSWERS_OUT, ENOUGH_ANSWERS = 0.05, 2500
+
 # A less simple model must lower the total log-loss of the held-out entries by this much, and by
 # this many standard errors of the difference. That is one for another family of a blend, which is
 # safe because it is an average, and more for many directions instead of few or none, because the
@@ -134,8 +138,9 @@ def make_folds(
     if n < FEW:
         n_parts = n_folds = min(FEW_FOLDS if n >= VERY_FEW else VERY_FEW_FOLDS, n_answers)
     else:
-        n_parts = min(round(1 / HELD_OUT), n_answers)
-        n_folds = max(1, min(n_parts, -(-ENOUGH * n_parts // n_answers)))
+        share, enough = (HELD_OUT, ENOUGH) if questions is None else (ANSWERS_OUT, ENOUGH_ANSWERS)
+        n_parts = min(round(1 / share), n_answers)
+        n_folds = max(1, min(n_parts, -(-enough * n_parts // n_answers)))
     levels: NDArray[np.generic] = table.levels
     if questions is not None:
         levels = np.bincount(answers, levels) / np.bincount(answers)  # the mean of each answer

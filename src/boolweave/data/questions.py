@@ -78,6 +78,13 @@ class Questions:
     def __len__(self) -> int:
         return len(self.groups)
 
+    def __repr__(self) -> str:
+        forms = [form for form, _ in self.parts]
+        return (
+            f"Questions({self.n_questions} of {len(self)} columns: {forms.count('levels')} with "
+            f"levels, {forms.count('thresholds')} with thresholds)"
+        )
+
     @cached_property
     def parts(self) -> list[tuple[Form, NDArray[np.intp]]]:
         """The form and the columns of each set of levels or thresholds."""
