@@ -18,6 +18,7 @@ from boolweave.covering.matrix import Matrix, Requirements
 from boolweave.covering.reviewing import attributes_of
 from boolweave.data.frames import COLUMNS_SHOWN, ROWS_SHOWN, html_table, names_of, polars_table
 from boolweave.data.labels import name_of
+from boolweave.data.questions import Questions
 from boolweave.estimator import BooleanMatrixFactorization
 from boolweave.estimator.parameters import check_output, check_sample_weight, settings_of
 from boolweave.fit import rank
@@ -49,6 +50,7 @@ def select_rank(
     criterion: Literal["mdl", "heldout"] = "mdl",
     *,
     sample_weight: Any = None,
+    groups: Any = None,
     **parameters: Any,
 ) -> RankSelection:
     """Choose the number of factors by description length or by held-out entries.
@@ -68,6 +70,9 @@ def select_rank(
         held-out entries in four-fold cross-validation, for objective="posterior".
     sample_weight : array or sparse matrix, optional
         As in `BooleanMatrixFactorization.fit`, with objective="errors".
+    groups : array of whole numbers, shape (N,), optional
+        The question of each column, such as `TableEncoder.questions_`: with criterion="heldout",
+        whole answers are held out, because the levels of a category tell what each other is.
     **parameters
         Parameters of `BooleanMatrixFactorization`, with another default: as in `factorize`,
         objective="errors", unless a parameter that only "posterior" has is given, or
@@ -92,6 +97,11 @@ def select_rank(
     """
     if criterion not in ("mdl", "heldout"):
         raise ValueError(f'criterion must be "mdl" or "heldout", got {criterion!r}')
+    if groups is not None and criterion == "mdl":
+        raise ValueError(
+            'groups say what is held out, but criterion="mdl" holds nothing out; leave them out, '
+            'or set criterion="heldout"'
+        )
     check_output("select_rank", parameters)
     wanted = None if ranks is None else _checked_ranks(ranks)
     chosen = with_objective(parameters, "errors" if criterion == "mdl" else "posterior")
@@ -106,15 +116,19 @@ def select_rank(
             )
         return estimator._errors_by_rank(observations.to_local(), wanted, sample_weight)
     settings = settings_of(estimator, observations)
+    questions = None
+    if groups is not None:
+        questions = Questions.of(groups, observations.n_columns).groups.tolist()
     with (
-        estimator._recording(observations, settings, ranks=wanted, criterion=criterion) as (
-            recorder,
-            random,
-        ),
+        estimator._recording(
+            observations, settings, ranks=wanted, criterion=criterion, groups=questions
+        ) as (recorder, random),
         estimator._surroundings(recorder) as run,
     ):
         try:
-            selection, _ = rank.search(observations, settings, random, wanted, criterion, run)
+            selection, _ = rank.search(
+                observations, settings, random, wanted, criterion, run, groups=questions
+            )
         except KeyboardInterrupt:
             if not run.passed:
                 raise

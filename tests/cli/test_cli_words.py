@@ -264,3 +264,19 @@ def test_parameters_in_warnings_become_options(capsys):
         warnings.warn('Raise `max_iter`, which is 5,\nor set `absent="zero"`', stacklevel=1)
     words = "warning: Raise --max-iter, which is 5, or set --absent zero\n"
     assert capsys.readouterr().err == words
+
+
+def test_rank_holds_out_whole_answers(tmp_path):
+    random = np.random.default_rng(0)
+    level = random.choice(["a", "b", "c"], (40, 3))
+    answers = pl.DataFrame({f"q{j}": [f"{each}{j}" for each in level[:, j]] for j in range(3)})
+    answers.write_csv(tmp_path / "answers.csv")
+    given = "rank", "answers.csv", "--layout", "wide", "--criterion", "heldout", "--max-rank", 1
+    done = run(*given, "--seed", 0, "--json", cwd=tmp_path)
+    encoder = TableEncoder().fit(answers)
+    bits = encoder.transform(answers)
+    wanted = {"ranks": [1], "criterion": "heldout", "random_state": 0}
+    whole = boolweave.select_rank(bits, groups=encoder.questions_, **wanted)
+    (line,) = json.loads(done.stdout)["ranks"]
+    assert line["log_loss_lower_is_better"] == pytest.approx(whole.scores[0])
+    assert whole.scores[0] != boolweave.select_rank(bits, **wanted).scores[0]

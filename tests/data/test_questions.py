@@ -92,6 +92,8 @@ def test_the_encoder_says_which_columns_exclude_each_other():
     encoder = TableEncoder().fit(table)
     questions = encoder.questions_
     assert repr(questions) == "Questions(6 of 15 columns: 2 with levels, 2 with thresholds)"
+    kinds = "1 yes/no, 1 category, 1 ordered, 1 choices, 2 number"
+    assert repr(encoder.plan_) == f"Plan(6 columns: {kinds})"
     np.testing.assert_array_equal(np.asarray(questions), encoder.groups_)
     names = encoder.get_feature_names_out()
     found = {(form, *names[columns]) for form, columns in questions.parts}

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from boolweave import BooleanMatrixFactorization, Observations
+from boolweave import BooleanMatrixFactorization, Observations, select_rank
 from boolweave.datasets import load_votes84, make_boolean
 from boolweave.fit import judging, rank
 from boolweave.fit.learn import UninformativeWarning
@@ -238,3 +238,19 @@ def test_a_choice_by_held_out_entries_is_resumed(tmp_path, monkeypatch):
         resumed = BooleanMatrixFactorization(**how, checkpoint=place).fit(seen)
     np.testing.assert_array_equal(resumed.rank_selection_.scores, whole.rank_selection_.scores)
     np.testing.assert_array_equal(resumed.row_log_odds_, whole.row_log_odds_)
+
+
+def test_whole_answers_are_held_out():
+    """Each answer is three equal columns: one follows from the others, but no answer does."""
+    random = np.random.default_rng(0)
+    bits = np.repeat(random.integers(2, size=(80, 4)), 3, axis=1).astype(float)
+    groups = np.repeat(np.arange(4), 3)
+    given = {"ranks": [4], "criterion": "heldout", "random_state": 0}
+    whole = select_rank(bits, groups=groups, **given)
+    assert whole.scores[0] > np.log(2) - 0.02
+    assert repr(whole) == f"RankSelection({whole.sentence})"
+    assert select_rank(bits, groups=np.arange(12), **given).scores[0] < np.log(2) / 2
+    with pytest.raises(ValueError, match='criterion="mdl" holds nothing out'):
+        select_rank(bits, groups=groups)
+    with pytest.raises(ValueError, match="groups must have a whole number for each of the 12"):
+        select_rank(bits, groups=groups[1:], **given)

@@ -144,14 +144,21 @@ class ObservedEntries(ABC):
             column_labels=self.column_labels,
         )
 
-    def held_out_parts(self, n_folds: int, random_state: RandomState = None) -> Iterator[HeldOut]:
+    def held_out_parts(
+        self,
+        n_folds: int,
+        random_state: RandomState = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Iterator[HeldOut]:
         """Hold out each of `n_folds` random parts of the entries in turn.
 
         Yields the remaining observations, and rows, columns, values and weights of the entries of
         the part. If zeros are not listed, a part consists of ones and of a sample of zeros;
-        otherwise, all entries are divided into parts, and the weights are None.
+        otherwise, all entries are divided into parts, of whole answers if there are `groups` of
+        columns, and the weights are None.
         """
-        for part in self.to_local().folds(n_folds, random_state):
+        for part in self.to_local().folds(n_folds, random_state, groups=groups):
             yield (*part, None)
 
     def known_cells(self, rows: Integers) -> tuple[Integers, Integers]:

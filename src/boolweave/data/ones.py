@@ -357,8 +357,19 @@ class SparseObservations(ObservedEntries):
         """Return these observations, which are in this process."""
         return self
 
-    def held_out_parts(self, n_folds: int, random_state: RandomState = None) -> Iterator[HeldOut]:
+    def held_out_parts(
+        self,
+        n_folds: int,
+        random_state: RandomState = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Iterator[HeldOut]:
         """Hold out parts of the ones, each with a sample of zeros, as `folds` does."""
+        if groups is not None:
+            raise ValueError(
+                "groups are for entries that are all listed, but the zeros of this matrix are not; "
+                'pass `zeros="exact"`'
+            )
         return self.folds(n_folds, random_state)
 
     def folds(

@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from boolweave.runtime.words import shortened
+from boolweave.runtime.words import counted, shortened
 
 Kind: TypeAlias = Literal[
     "id", "yes/no", "category", "ordered", "choices", "checkbox", "number", "date", "text",
@@ -102,6 +102,11 @@ class Plan:
 
     def __len__(self) -> int:
         return len(self.columns)
+
+    def __repr__(self) -> str:
+        kinds = [line.kind for line in self.columns]
+        parts = [f"{kinds.count(kind)} {kind}" for kind in KINDS if kind in kinds]
+        return f"Plan({counted(len(kinds), 'column')}: {', '.join(parts)})"
 
     def __getitem__(self, name: str) -> ColumnPlan:
         return next(line for line in self.columns if line.name == name)

@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from boolweave.data.observed import ObservedEntries
 from boolweave.engine.result import Ending, Result, factor_order
@@ -77,6 +77,7 @@ def search(
     run: Run | None = None,
     backends: BackendFactory | None = None,
     few: bool = False,
+    groups: ArrayLike | None = None,
 ) -> tuple[RankSelection, Result | None]:
     """Fit every rank and choose one; also return its fit if the criterion made one ("mdl").
 
@@ -84,7 +85,8 @@ def search(
 
     Without `ranks`, the search goes up from 1 until nothing is gained any more. With "mdl", the
     ranks that are tried and their results then depend only on the data; `random` is for the last
-    fit, that of the best rank. Ctrl-C ends the search with the ranks tried so far.
+    fit, that of the best rank. Ctrl-C ends the search with the ranks tried so far. If `groups` has
+    the question of each column, whole answers are held out.
     """
     run = run or Run()
     n_scores = 1 if criterion == "mdl" else N_FOLDS * n_row_groups(observations)
@@ -93,7 +95,9 @@ def search(
     with run.recorder.frame("ranks", SearchState) as state:
         seed = int(random.integers(2**31))
         settings = replace(settings, alone=False)
-        this = Search(observations, settings, seed, criterion, run, state, backends, few=few)
+        this = Search(
+            observations, settings, seed, criterion, run, state, backends, few=few, groups=groups
+        )
         try:
             if ranks is None:
                 this.go_up()
@@ -139,6 +143,7 @@ class Search:
     backends: BackendFactory | None = None
     n_folds: int = N_FOLDS
     few: bool = False
+    groups: ArrayLike | None = None
 
     @property
     def scores(self) -> dict[int, NDArray[np.float64]]:
@@ -353,7 +358,8 @@ class Search:
         """
         losses, wrong = [], []
         n_groups = n_row_groups(self.observations, self.n_folds)
-        parts = self.observations.held_out_parts(self.n_folds, max(1, self.seed))
+        seed = max(1, self.seed)
+        parts = self.observations.held_out_parts(self.n_folds, seed, groups=self.groups)
         for random, (kept, rows, columns, values, weights) in zip(
             self._random(rank).spawn(self.n_folds), parts, strict=True
         ):

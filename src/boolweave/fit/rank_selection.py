@@ -63,6 +63,9 @@ class RankSelection:
     false_ones: NDArray[np.int64] | None = None
     without: float = np.nan
 
+    def __repr__(self) -> str:
+        return f"RankSelection({self.sentence})"
+
     @property
     def elbow(self) -> int:
         """The rank at which the curve bends: few factors that bring most of the gain.

@@ -399,7 +399,8 @@ def rank(
     chosen.pop("n_components", None)
     ranks = None if max_rank is None else range(1, max_rank + 1)
     with warnings_as_lines(writing.quiet):
-        found = select_rank(contents.observations, ranks, criterion, **chosen)
+        groups = contents.groups if criterion == "heldout" else None
+        found = select_rank(contents.observations, ranks, criterion, groups=groups, **chosen)
     write_all(
         lambda: _put_ranks(found, writing, kind),
         lambda: None if plot is None else save_picture(found.plot(), plot),
