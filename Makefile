@@ -89,8 +89,8 @@ fuzz: .venv/dev.stamp  ## random files, tables, models and calls: counts of what
 docs: .venv/docs.stamp  ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-dist: .venv/dev.stamp  ## wheel and sdist, built twice and compared, into dist/
-	$(BIN)/python scripts/build_dist.py
+dist: .venv/dev.stamp  ## wheel and sdist, built twice and compared, and a wheel with compiled kernels, into dist/
+	$(BIN)/python scripts/build_dist.py --compiled
 
 clean:  ## remove everything that was made, .venv included
 	rm -rf .venv .bench .tutorials site dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache \

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from email.parser import Parser
@@ -40,6 +41,42 @@ def built(tmp_path_factory):
     names = [line.split()[2] for line in done.stdout.splitlines()]
     assert sorted(path.name for path in folder.iterdir()) == names
     return folder
+
+
+def test_a_wheel_with_compiled_kernels(built, tmp_path, monkeypatch):
+    """They are a stand-in here: to compile all of them takes minutes."""
+    script = load_script("build_dist")
+
+    def compile_kernels(tree):
+        (tree / "boolweave" / "compiled").mkdir()
+        (tree / "boolweave" / "compiled" / "code.nbc").write_bytes(b"code")
+
+    monkeypatch.setattr(script, "compile_kernels", compile_kernels)
+    (pure,) = (shutil.copy(path, tmp_path) for path in built.glob("*.whl"))
+    made = script.compiled_wheel(Path(pure), "1700000000")
+    python = "cp{}{}".format(*sys.version_info)
+    tag = f"{python}-{python}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+    assert made.name == Path(pure).name.replace("py3-none-any", tag)
+    with zipfile.ZipFile(made) as new, zipfile.ZipFile(pure) as old:
+        assert set(new.namelist()) == {*old.namelist(), "boolweave/compiled/code.nbc"}
+        (described,) = (name for name in new.namelist() if name.endswith("/WHEEL"))
+        lines = new.read(described).decode().splitlines()
+        assert {"Root-Is-Purelib: false", f"Tag: {tag}"} < set(lines)
+        record = new.read(described.replace("WHEEL", "RECORD")).decode().splitlines()
+        listed = {line.split(",")[0]: line.split(",")[2] for line in record}
+        assert set(listed) == set(new.namelist())
+        assert listed["boolweave/compiled/code.nbc"] == "4"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_public_calls_that_are_timed_give_answers():
+    script, tried = load_script("public_calls"), load_script("try_wheel")
+    calls = script.timed_calls()
+    assert tuple(calls) == tried.TIMED
+    assert calls["factorize"]().X.shape == (40, 3)
+    assert calls["cover"]().coverage == 1
+    assert calls["group_testing"]().positive.tolist() == [1] * 3 + [0] * 6 + [1] * 3
+    assert not calls["decode"]().bits.any()
 
 
 @pytest.fixture(scope="module")

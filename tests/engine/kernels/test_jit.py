@@ -1,6 +1,9 @@
 """Where compiled code is kept, and that it is compiled anew if any kernel file changes."""
 
+import json
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -80,7 +83,89 @@ def test_a_change_in_another_file_is_noticed(tmp_path, beside_the_source):
     caches = {file.parent for file in tmp_path.rglob("groups.count_groups*.nbi")}
     assert len(caches) == 1  # the old one was swept
     (cache,) = caches
-    assert len(list(cache.parent.glob("boolweave-*"))) == 1
+    assert len(list(cache.parent.glob("boolweave-groups-*"))) == 1
+
+
+BASELINE = """
+from boolweave.engine.kernels import jit
+jit.baseline = jit.Baseline.begin(jit.PACKAGE / "compiled")
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled_package(tmp_path_factory):
+    """A copy of the package that brings along one function, compiled for a baseline."""
+    folder = tmp_path_factory.mktemp("wheel")
+    package = copy_of_the_package(folder)
+    assert (
+        run(BASELINE + COUNT, environment_without_caches() | {"PYTHONPATH": str(folder)}) == "4 0\n"
+    )
+    return package
+
+
+compiled_here = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT) or platform.machine() not in jit.BASELINES,
+    reason="nothing is compiled",
+)
+
+
+def count_in(package, cache):
+    """The answer, the number of functions that were not compiled, and what was said."""
+    environment = environment_without_caches()
+    environment |= {"PYTHONPATH": str(package.parent), "NUMBA_CACHE_DIR": str(cache)}
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+@compiled_here
+def test_code_of_the_package_is_used(compiled_package, tmp_path):
+    (index,) = compiled_package.rglob("compiled/engine/kernels/groups/*.nbi")
+    assert "count_groups" in index.name
+    assert count_in(compiled_package, tmp_path) == ("4 1\n", "")
+    assert not list(tmp_path.rglob("*.nbi"))
+
+
+@compiled_here
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"features": ["warp"], "processors": "starships"}, "starships, .* has no warp;"),
+        ({"numba": "0.1"}, "numba 0.1, but this is numba "),
+        ({"Python": "2.7"}, "Python 2.7, but this is Python "),
+        ({"machine": "Multics"}, "machine Multics, but this is machine "),
+    ],
+)
+def test_code_for_others_is_compiled_again_with_a_warning(
+    compiled_package, tmp_path, change, problem
+):
+    package = Path(shutil.copytree(compiled_package, tmp_path / "boolweave"))
+    description = package / "compiled" / jit.Baseline.DESCRIPTION
+    description.write_text(json.dumps(json.loads(description.read_text()) | change))
+    said, warned = count_in(package, tmp_path / "cache")
+    assert said == "4 0\n"
+    assert re.search(f"UserWarning: the package was compiled for {problem}", warned), warned
+    assert count_in(package, tmp_path / "cache") == ("4 1\n", "")  # compiled once
+
+
+@compiled_here
+def test_code_of_other_kernel_files_is_not_used(compiled_package, tmp_path):
+    package = Path(shutil.copytree(compiled_package, tmp_path / "boolweave"))
+    constants = package / "engine" / "kernels" / "vectors.py"
+    text = constants.read_text(encoding="utf-8")
+    constants.write_text(text.replace("LANES = 16\n", "LANES = 8\n"), encoding="utf-8")
+    assert count_in(package, tmp_path / "cache") == ("8 0\n", "")
+
+
+def test_the_code_of_a_file_depends_on_what_it_imports_and_on_nothing_else():
+    def names(path):
+        return {file.stem for file in jit._imported(jit.PACKAGE / path)}
+
+    assert {"groups", "vectors", "jit"} <= names("engine/kernels/groups.py")
+    assert "vectors" in names("engine/kernels/zeros/ones.py")
+    assert names("engine/kernels/predicting.py") == {"predicting", "jit"}
 
 
 TOGETHER = """
