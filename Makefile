@@ -63,6 +63,7 @@ format: .venv/dev.stamp  ## put the code into the project's format
 bench: .venv/bench.stamp  ## time, error and memory beside other programs
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/files.py
+	$(BIN)/python benchmarks/latency.py
 	$(BIN)/python benchmarks/clusters.py
 	@if [ -n "$$BOOLWEAVE_DATA" ]; then $(BIN)/python benchmarks/decoding.py; \
 	    else echo "benchmarks/decoding.py reads codes from BOOLWEAVE_DATA: not set, left out"; fi

@@ -75,7 +75,7 @@ def test_public_calls_that_are_timed_give_answers():
     assert tuple(calls) == tried.TIMED
     assert calls["factorize"]().X.shape == (40, 3)
     assert calls["cover"]().coverage == 1
-    assert calls["group_testing"]().positive.tolist() == [1] * 3 + [0] * 6 + [1] * 3
+    assert set(calls["group_testing"]().items) <= {0, 1, 2, 9, 10, 11}
     assert not calls["decode"]().bits.any()
 
 

@@ -109,6 +109,25 @@ def test_the_time_to_compile_does_not_count(monkeypatch, whole):
     assert len(event._registered["numba:compile"]) == listeners
 
 
+def test_what_is_compiled_is_said_on_a_terminal(monkeypatch):
+    said = []
+    monkeypatch.setattr(run.Display, "say", lambda self, text, share=None: said.append(text))
+
+    def _sum_rows():
+        pass
+
+    details = {"dispatcher": SimpleNamespace(py_func=_sum_rows)}
+    for is_terminal in (False, True):
+        monkeypatch.setattr(run.sys.stderr, "isatty", lambda is_terminal=is_terminal: is_terminal)
+        with (
+            run.Run(verbose=1),
+            event.trigger_event("numba:compile", details),
+            event.trigger_event("numba:compile", details),  # a part of the same
+        ):
+            pass
+    assert said == ["compiling for this machine, once: sum rows"]
+
+
 @pytest.mark.parametrize("wrong", [0, -1, "10", float("nan"), pytest.param(10**400, id="huge")])
 def test_seconds_are_above_zero(wrong):
     with pytest.raises(ValueError, match="max_time"):

@@ -176,6 +176,7 @@ class Run:
         verbose, total = self._shown
         if verbose and sys.stderr.isatty():
             self.progress = display = Display(total, self.max_time)
+            self._compiling.tell = display.say
             self._open.enter_context(display.bar)
         return self
 
@@ -263,18 +264,25 @@ def drive(step: Callable[[State], bool], state: State, run: Run) -> bool:
 
 
 class _Compiling:
-    """The time in which at least one thread compiles kernels: a listener to numba's events."""
+    """The time in which at least one thread compiles kernels: a listener to numba's events.
+
+    `tell` is told what is compiled.
+    """
 
     def __init__(self) -> None:
+        self.tell: Callable[[str], None] | None = None
         self._n_open, self._since, self._done = 0, 0.0, 0.0
 
     def notify(self, event: Any) -> None:
         """Take note of the beginning or the end of a compilation."""
         (self.on_start if event.is_start else self.on_end)(event)
 
-    def on_start(self, event: object) -> None:
+    def on_start(self, event: Any) -> None:
         if self._n_open == 0:
             self._since = time.perf_counter()
+            if self.tell is not None:
+                name = event.data["dispatcher"].py_func.__name__.replace("_", " ").strip()
+                self.tell(f"compiling for this machine, once: {name}")
         self._n_open += 1
 
     def on_end(self, event: object) -> None:
