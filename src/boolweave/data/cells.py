@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from numbers import Complex, Real
-from typing import NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from boolweave.runtime.types import Array
+if TYPE_CHECKING:
+    from boolweave.runtime.types import Array
+
 
 CELLS = "cells must be 0, 1 or missing (NaN)"
 

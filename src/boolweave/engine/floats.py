@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
 
-from boolweave.data.observations import Observations
 from boolweave.engine.backend import (
     Beliefs,
     InitialBeliefs,
@@ -37,6 +36,9 @@ from boolweave.model.model import Model, evidence_of
 from boolweave.model.odds import HARD_BELIEF
 from boolweave.runtime.threads import pool_of, run_all
 from boolweave.runtime.types import Array, Floats
+
+if TYPE_CHECKING:
+    from boolweave.data.observations import Observations
 
 Doubles: TypeAlias = NDArray[np.float64]
 

@@ -7,10 +7,10 @@ fit at all. Therefore nothing here loads a back end, or numba.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from boolweave.data.observed import ObservedEntries
-from boolweave.data.ones import SparseObservations
+if TYPE_CHECKING:
+    from boolweave.data.observed import ObservedEntries
 
 # More blocks than this do not help: a machine does not have many more cores, and each block has a
 # column sum (K, N) of its own. Fewer entries than MIN_BLOCK are not worth a thread; blocks with
@@ -110,4 +110,4 @@ def most_listed(n_factors: int) -> int:
 
 def layout_of(observations: ObservedEntries) -> type[ListedEntries]:
     """Which entries of observations have messages, in this process or on a cluster."""
-    return ImplicitZeros if isinstance(observations, SparseObservations) else ListedEntries
+    return ImplicitZeros if observations.zeros == "collective" else ListedEntries

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
 
-from boolweave.data.observations import Observations
 from boolweave.data.observed import ObservedEntries
 from boolweave.engine.backend import (
     Beliefs,
@@ -54,6 +53,9 @@ from boolweave.model.model import Model
 from boolweave.runtime.storage import Files, Memory, iterate_blocks, release_pages
 from boolweave.runtime.threads import effective_jobs, pool_of, run_all
 from boolweave.runtime.types import Array, Floats, Integers
+
+if TYPE_CHECKING:
+    from boolweave.data.observations import Observations
 
 # With at least this many factors, and if all entries are ones, the max-sum messages of an entry are
 # stored together; see `kernels.zeros.ones`.

@@ -23,7 +23,6 @@ from boolweave.data.observed import ObservedEntries
 from boolweave.engine.backend import Beliefs
 from boolweave.engine.result import Result
 from boolweave.fit import judging, memory, noise
-from boolweave.fit.resuming import checks_of_fit
 from boolweave.fit.settings import FLIPS, Settings
 from boolweave.fit.stages import (
     FIRST_UPDATE,
@@ -202,6 +201,8 @@ class _Fit(FitStages):
 
     def _register_frames(self) -> None:
         """Announce the classes and the checks of the frames of a checkpoint."""
+        from boolweave.fit.resuming import checks_of_fit
+
         self.run.recorder.register(Beliefs, *MESSAGE_TYPES)
         most = max(self.settings.max_iter, FIRST_UPDATE, UPDATE_EVERY)
         self.run.recorder.checks = checks_of_fit(self, most)

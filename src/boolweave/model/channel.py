@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import reprlib
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from boolweave.data.observations import Observations
 from boolweave.model.odds import Doubles, log_probability
 from boolweave.runtime.types import Integers
+
+if TYPE_CHECKING:
+    from boolweave.data.observations import Observations
 
 _PROBABILITIES = ("one_given_zero", "one_given_one", "missing_given_zero", "missing_given_one")
 

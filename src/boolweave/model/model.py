@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from boolweave.data.observations import Observations
 from boolweave.model.channel import Channel, probability_array
 from boolweave.model.odds import HARD_EVIDENCE, Doubles, log_odds, log_probability
 from boolweave.model.products import Product, check_product
+
+if TYPE_CHECKING:
+    from boolweave.data.observations import Observations
 
 
 @dataclass(frozen=True, eq=False)

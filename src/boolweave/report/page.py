@@ -22,7 +22,6 @@ from boolweave.covering.result import Cover
 from boolweave.data.observed import ObservedEntries
 from boolweave.estimator import BooleanMatrixFactorization
 from boolweave.facts import CompletionFacts, CoverFacts, FactorFacts, HeldOut
-from boolweave.functions import Completion
 from boolweave.metrics import Agreement, roc_auc
 from boolweave.model.channel import Channel
 from boolweave.plot import FACTOR_COLOURS
@@ -174,6 +173,8 @@ def render_report(
 def _checked(model: Any) -> Model | Cover:
     """The model of a page; raise unless it is fitted, and of a kind that has a page."""
     from sklearn.utils.validation import check_is_fitted
+
+    from boolweave.functions import Completion
 
     if isinstance(model, Completion):
         return model.model

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,8 +35,10 @@ from boolweave.model.model import Model
 from boolweave.model.products import Product
 from boolweave.runtime.threads import cut
 from boolweave.runtime.types import Floats
-from boolweave.search.answer import Answer
 from boolweave.search.kernels.factors import Entries, best_sets
+
+if TYPE_CHECKING:
+    from boolweave.search.answer import Answer
 
 # Number of cells of the matrix that are processed at a time, with some 50 bytes of memory for each.
 CELLS = 1 << 20

@@ -24,11 +24,20 @@ from collections.abc import Callable
 from functools import cache as computed_once
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import llvmlite.binding
 import numba
 from numba.core import caching
+
+# Things of numba without static types: the types of arguments, its compiler, compiled code, and
+# where that is kept.
+Function: TypeAlias = Callable[..., Any]
+Signature: TypeAlias = Any
+Context: TypeAlias = Any
+Code: TypeAlias = Any
+Locator: TypeAlias = Any
+Cache: TypeAlias = Any
 
 FOLDER = "boolweave-"
 PACKAGE = Path(__file__).parents[2]
@@ -82,11 +91,11 @@ def fingerprint(file: Path) -> str:
 # ---------------------------------------------------------------- code that is kept here
 
 
-def _in_own_folder(locator: Any) -> Any:
+def _in_own_folder(locator: Locator) -> Locator:
     """One of numba's cache locators, in a folder for these kernel files within its own."""
 
-    class Locator(locator):  # type: ignore[misc]
-        def __init__(self, function: Any, file: str) -> None:
+    class InOwnFolder(locator):  # type: ignore[misc]
+        def __init__(self, function: Function, file: str) -> None:
             super().__init__(function, file)
             self._prefix = f"{FOLDER}{Path(file).stem}-"
             self._folder = self._prefix + fingerprint(Path(file))
@@ -103,7 +112,7 @@ def _in_own_folder(locator: Any) -> Any:
                     if other != folder:
                         shutil.rmtree(other, ignore_errors=True)
 
-    return Locator
+    return InOwnFolder
 
 
 class _Kept(caching.CompileResultCacheImpl):
@@ -115,11 +124,11 @@ class _Kept(caching.CompileResultCacheImpl):
 class _Cache(caching.FunctionCache):
     _impl_class = _Kept
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Function) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
         self._shipped = _shipped(function)
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
+    def load_overload(self, sig: Signature, target_context: Context) -> Code:
         found = self._shipped.load_overload(sig, target_context)
         if found is None:
             found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
@@ -127,7 +136,7 @@ class _Cache(caching.FunctionCache):
             baseline.say_why_not()
         return found
 
-    def save_overload(self, sig: Any, data: Any) -> None:
+    def save_overload(self, sig: Signature, data: Code) -> None:
         # A process with other kernel files may have just removed the folder.
         with contextlib.suppress(FileNotFoundError):
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
@@ -227,7 +236,7 @@ class _InPackage(caching._CacheLocator):
         return ""  # no function of a file has the name of another one
 
     @classmethod
-    def from_function(cls, py_func: Any, py_file: str) -> Any:
+    def from_function(cls, py_func: Function, py_file: str) -> Locator:
         return cls(py_file)
 
 
@@ -240,29 +249,31 @@ class _Shipped(caching.FunctionCache):
 
     _impl_class = _ShippedImpl
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
+    def load_overload(self, sig: Signature, target_context: Context) -> Code:
         if not baseline.name or baseline.problem:
             return None
         return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
 
-    def save_overload(self, sig: Any, data: Any) -> None:
+    def save_overload(self, sig: Signature, data: Code) -> None:
         if baseline.is_writable:
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
 
-    def _index_key(self, sig: Any, codegen: Any) -> Any:
+    def _index_key(self, sig: Signature, codegen: Context) -> tuple[object, ...]:
         """Numba's key without the name and the features of this processor."""
         nowhere = SimpleNamespace(magic_tuple=lambda: baseline.name)
-        return super()._index_key(sig, nowhere)  # type: ignore[no-untyped-call]
+        key: tuple[object, ...] = super()._index_key(sig, nowhere)  # type: ignore[no-untyped-call]
+        return key
 
 
-def _shipped(function: Callable[..., Any]) -> Any:
+def _shipped(function: Function) -> Cache:
     """The code of a function that the package brings along; none for a function elsewhere."""
     is_ours = PACKAGE in Path(function.__code__.co_filename).parents
-    kind: Any = _Shipped if is_ours else caching.NullCache
-    return kind(function) if is_ours else kind()
+    if is_ours:
+        return _Shipped(function)  # type: ignore[no-untyped-call]
+    return caching.NullCache()
 
 
-def _cache_of(function: Callable[..., Any]) -> Any:
+def _cache_of(function: Function) -> Cache:
     """Where the code of a function is looked for, and kept if there is a place for it."""
     if baseline.is_writable:
         return _shipped(function)
@@ -274,7 +285,7 @@ def _cache_of(function: Callable[..., Any]) -> Any:
     return _shipped(function)
 
 
-def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Any]:
     """The same as `numba.njit`, with its own `cache` if there is a place for it.
 
     A function has two compiled forms. The one for Python is cached, and begins with code that turns
@@ -282,7 +293,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]
     having no such code, and becomes part of the kernels that call it.
     """
 
-    def compiled_when_called(function: Callable[..., Any]) -> Any:
+    def compiled_when_called(function: Function) -> Cache:
         if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
             return function
         for_python = options | {"no_cfunc_wrapper": True}
