@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from boolweave.completion.table import Table
 from boolweave.data.observations import Observations
@@ -100,6 +99,8 @@ def fit_regressions(
     def stop_in_time(_: Doubles) -> None:
         if end is not None and time.monotonic() >= end:
             raise StopIteration
+
+    from scipy.optimize import minimize  # not loaded for predictions
 
     best = minimize(
         loss,
