@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dtrtrs
 from scipy.special import ndtr, ndtri
 
 from boolweave.completion.ensemble import LayerFactors, Member, Structure
@@ -87,22 +88,21 @@ class Side:
         """Draw coefficients and variances, given the lines and the prior variance of a constant."""
         known, lines = features.here, self.lines
         last = lines.shape[1] - 1
+        # Only the offset depends on the constant and on the number of entries.
+        first = 0 if features.n_features > 2 else last
         spread = np.full(self.coefficients.shape, SMALL)
         if constant is not None:
             spread[0] = constant
         if features.n_pattern:
             spread[-features.n_pattern :] = self._pattern_variance(features.n_pattern, random)
         pulls = known.T @ lines
-        for d in range(last + 1):
-            # Only the offset depends on the constant and on the number of entries.
+        for d in range(first, last + 1):
             used = slice(2 if d < last else 1 if constant is None else 0, None)
             if features.n_features > used.start:
                 precision = features.products[used, used] / self.variance[d]
-                precision += np.diag(1 / spread[used, d])
-                root = np.linalg.cholesky(precision)
-                right = np.linalg.solve(root, pulls[used, d] / self.variance[d])
-                noise = random.normal(size=len(right))
-                self.coefficients[used, d] = np.linalg.solve(root.T, right + noise)
+                precision.flat[:: len(precision) + 1] += 1 / spread[used, d]
+                pull = pulls[used, d] / self.variance[d]
+                self.coefficients[used, d] = normal_draw(precision, pull, random)
         gaps = lines - known @ self.coefficients
         shape = (PRIOR_LINES + len(lines)) / 2
         scale = (PRIOR_LINES * PRIOR_VARIANCE + (gaps**2).sum(axis=0)) / 2
@@ -128,6 +128,20 @@ class Side:
         variance = self.variance
         self.learn(features, constant, random)
         self.variance = variance
+
+
+def normal_draw(precision: Doubles, pull: Doubles, random: np.random.Generator) -> Doubles:
+    """Draw from N(A⁻¹h, A⁻¹), (F,), with A = precision (F, F) and h = pull (F,).
+
+    LAPACK is called directly: for a few numbers, the functions of NumPy prepare longer than they
+    compute.
+    """
+    root, failed = dpotrf(precision, lower=1)
+    if failed:
+        raise np.linalg.LinAlgError("the precision of a regression is not positive definite")
+    right, _ = dtrtrs(root, pull, lower=1)
+    drawn, _ = dtrtrs(root, right + random.normal(size=len(pull)), lower=1, trans=1)
+    return np.asarray(drawn)
 
 
 class Draw(NamedTuple):
