@@ -29,7 +29,7 @@ from boolweave.covering.kernels.assigning import (
     remember,
 )
 from boolweave.covering.kernels.bounds import nothing_chosen, take
-from boolweave.covering.matrix import NO_LIMITS, Matrix, Merged, Objective, Requirements
+from boolweave.covering.matrix import NO_LEAST, NO_LIMITS, Matrix, Merged, Objective, Requirements
 from boolweave.covering.parts import Part
 from boolweave.covering.result import differences_of
 from boolweave.engine.kernels.bits import Words, n_words, pack, random_words, sizes_of
@@ -133,7 +133,10 @@ def _merged(matrix: Matrix, goal: Requirements) -> Merged:
         in_conflict = np.unique(np.concatenate(goal.conflicts))
         apart = np.zeros((len(in_conflict), matrix.shape[1]), dtype=np.uint8)
         apart[np.arange(len(in_conflict)), in_conflict] = 1
-    return Merged.of(matrix, np.concatenate([goal.fixed, apart]), rows, columns)
+    # Lines without ones can make a factor large enough, at the price of false ones.
+    with_empty = goal.most_false > 0 and goal.least != NO_LEAST
+    fixed = np.concatenate([goal.fixed, apart])
+    return Merged.of(matrix, fixed, rows, columns, with_empty=with_empty)
 
 
 def _room_for(merged: Merged, goal: Requirements, n_factors: int) -> Roles:

@@ -130,12 +130,12 @@ def packed_at(rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[
 
 @dataclass(frozen=True, eq=False)
 class Merged:
-    """A matrix in which equal rows and equal columns are merged, without empty rows and columns.
+    """A matrix in which equal rows and equal columns are merged, mostly without empty ones.
 
     Attributes
     ----------
     shape : (int, int)
-        The number of different rows and columns that have ones, M' and N'.
+        The number of different rows and columns, M' and N'.
     row_of, column_of : (M,) and (N,) arrays
         The merged row or column of each row and column; −1 for those that are left out.
     row_weight, column_weight : (M',) and (N',) arrays
@@ -166,6 +166,7 @@ class Merged:
         rows: bool = True,
         columns: bool = True,
         fixed_rows: Bits | None = None,
+        with_empty: bool = False,
     ) -> Merged:
         """Merge equal rows, or equal columns, or both.
 
@@ -179,13 +180,15 @@ class Merged:
         fixed_rows : (M, F) array, optional
             The rows of the fixed factors; if given, rows are equal only if they are in the same
             factors.
+        with_empty : bool
+            Whether rows and columns without ones stay.
         """
         parts = [matrix.ones] if matrix.missing is None else [matrix.ones, matrix.missing]
         kept_rows, row_of, row_weight = _merged(
-            parts, None if fixed_rows is None else fixed_rows.T, rows
+            parts, None if fixed_rows is None else fixed_rows.T, rows, with_empty
         )
         by_column = [part[kept_rows].T.tocsr() for part in parts]  # with rows in order
-        kept_columns, column_of, column_weight = _merged(by_column, fixed, columns)
+        kept_columns, column_of, column_weight = _merged(by_column, fixed, columns, with_empty)
         left = [part[kept_columns] for part in by_column]
         across = [part.T.tocsr() for part in left]
         ones, columns_allowed = packed(across[0]), packed(left[0])
@@ -228,7 +231,7 @@ def _expanded(bits: Bits, line_of: NDArray[np.int64]) -> Bits:
 
 
 def _merged(
-    parts: list[sparse.csr_array], more: Bits | None, merge: bool
+    parts: list[sparse.csr_array], more: Bits | None, merge: bool, with_empty: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """The first of each set of equal lines, the set of each line, and the sizes of the sets.
 
@@ -240,7 +243,7 @@ def _merged(
     first: list[int] = []
     found: dict[tuple[bytes, ...], int] = {}
     extra = None if more is None else np.ascontiguousarray(more.T)
-    for line in np.flatnonzero(np.diff(ones.indptr)):
+    for line in np.flatnonzero(with_empty | (np.diff(ones.indptr) > 0)):
         if merge:
             key = tuple(
                 part.indices[part.indptr[line] : part.indptr[line + 1]].tobytes() for part in parts

@@ -209,20 +209,26 @@ def may_add(roles: Roles, kind: int, t: int, line: int) -> bool:
         side.lines[t], side.conflicts[line]
     ):
         return False
+    if roles.whole[MOST_FALSE] == 0:
+        return is_subset(across.lines[t], side.allowed[line])
     room = roles.whole[MOST_FALSE] - roles.n[N_FALSE]
-    for w in range(across.lines.shape[1]):
-        word = across.lines[t, w] & ~side.allowed[line, w]
-        if word != ZERO and roles.whole[MOST_FALSE] == 0:
-            return False
+    return _new_false(roles, kind, line, across.lines[t]) <= room
+
+
+@njit(cache=True, nogil=True)
+def _new_false(roles: Roles, kind: int, line: int, places: Words) -> int:
+    """The weight of the zeros in a line, at places across, that no factor covers yet."""
+    side, across = roles.sides[kind], roles.sides[1 - kind]
+    total = 0
+    for w in range(places.shape[0]):
+        word = places[w] & ~side.allowed[line, w]
         while word != ZERO:
             other = 64 * w + lowest(word)
             word &= word - ONE
             n = roles.n_covering[line, other] if kind == ROW else roles.n_covering[other, line]
             if n == 0:
-                room -= side.weight[line] * across.weight[other]
-        if room < 0:
-            return False
-    return True
+                total += side.weight[line] * across.weight[other]
+    return total
 
 
 # ---------------------------------------------------------------- a new factor
@@ -274,15 +280,48 @@ def _add_some(side: Side, lines: Words, size: int, some: Words, least: int, rand
 
 
 @njit(cache=True, nogil=True)
-def _join(side: Side, across: Side, line: int) -> None:
-    """Add a line to the new factor in the scratch memory, and count its uncovered ones."""
-    places = across.scratch[0]
+def _join(side: Side, across: Side, line: int) -> int:
+    """Add a line to the new factor in the scratch memory; return the number of uncovered ones.
+
+    They are also counted at each place.
+    """
+    places, n = across.scratch[0], 0
     insert(side.scratch[0], line)
     for w in range(places.shape[0]):
         word = places[w] & side.left[line, w]
         while word != ZERO:
             across.tally[64 * w + lowest(word)] += 1
             word &= word - ONE
+            n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _fill(roles: Roles, kind: int, size: int, random: Words) -> int:
+    """Add lines with the fewest zeros until a new factor has its least size; return its size.
+
+    Of lines with equally many zeros, the one with most uncovered ones is taken.
+    """
+    side, across = roles.sides[kind], roles.sides[1 - kind]
+    lines, places = side.scratch[0], across.scratch[0]
+    n = side.weight.shape[0]
+    while size < side.limits[LEAST] and roles.whole[MOST_FALSE] > 0:
+        best, fewest, most = -1, 0, 0
+        begin = below(random, n)
+        for i in range(n):
+            line = (begin + i) % n
+            if not _may_join(side, lines, size, line):
+                continue
+            n_false = _new_false(roles, kind, line, places)
+            gain = _n_common(side.left[line], places)
+            if best < 0 or n_false < fewest or (n_false == fewest and gain > most):
+                best, fewest, most = line, n_false, gain
+        roles.n[N_WORK] += 2 * n * places.shape[0]
+        if best < 0:
+            break
+        insert(lines, best)
+        size += side.weight[best]
+    return size
 
 
 @njit(cache=True, nogil=True)
@@ -290,7 +329,8 @@ def _new_factor(roles: Roles, kind: int, line: int, first: int, random: Words) -
     """Find a factor around an uncovered one; return how many ones it covers for its cost, or 0.
 
     It begins with the uncovered ones of a line, and gets more lines, and then positions across, as
-    long as the ratio rises. Its lines are the first rows of the scratch memory of both sides.
+    long as the ratio rises. Zeros are in it only if it has too few lines or positions otherwise.
+    Its lines are the first rows of the scratch memory of both sides.
     """
     side, across = roles.sides[kind], roles.sides[1 - kind]
     lines, near = side.scratch[0], side.scratch[1]
@@ -305,19 +345,28 @@ def _new_factor(roles: Roles, kind: int, line: int, first: int, random: Words) -
     insert(lines, line)
     insert(places, first)
     size, width = side.weight[line], across.weight[first]
+    # If zeros may help to reach the least size, a part of these ones can need fewer of them.
+    with_zeros = roles.whole[MOST_FALSE] > 0 and max(side.limits[LEAST], across.limits[LEAST]) > 1
+    a_part = with_zeros and below(random, 2)
     for place in members(side.left[line]):
+        if a_part and below(random, 2):
+            continue
         if _may_join(across, places, width, place):
             insert(places, place)
             width += across.weight[place]
     width = _add_some(across, places, width, side.allowed[line], across.limits[LEAST], random)
+    width = _fill(roles, 1 - kind, width, random)
     if width < across.limits[LEAST]:
         return 0.0
+    if with_zeros and below(random, 2):
+        size = _fill(roles, kind, size, random)
     gain = 0
     for place in members(places):
-        across.tally[place] = contains(side.left[line], place)
-        gain += across.tally[place]
+        across.tally[place] = 0
         for w in range(near.shape[0]):
             near[w] |= across.left[place, w]
+    for other in members(lines):
+        gain += _join(side, across, other)
     while True:
         best, best_gain, best_width = -1, 0, 0
         ratio = gain / (price + size + width) if size >= side.limits[LEAST] else 0.0
@@ -357,12 +406,21 @@ def _new_factor(roles: Roles, kind: int, line: int, first: int, random: Words) -
                 and _may_join(side, lines, size, other)
                 and is_subset(places, side.allowed[other])
             ):
-                _join(side, across, other)
                 size += side.weight[other]
-                gain += more
+                gain += _join(side, across, other)
             roles.n[N_WORK] += places.shape[0]
     if size < side.limits[LEAST]:
+        size, gain = _fill(roles, kind, size, random), 0
+        for other in members(lines):
+            gain += _n_common(side.left[other], places)
+    if size < side.limits[LEAST]:
         return 0.0
+    if with_zeros:
+        room = roles.whole[MOST_FALSE] - roles.n[N_FALSE]
+        for other in members(lines):
+            room -= _new_false(roles, kind, other, places)
+        if room < 0:
+            return 0.0
     clear(cut)
     for other in members(lines):
         for w in range(cut.shape[0]):
@@ -578,6 +636,31 @@ def _random_member(words: Words, random: Words) -> int:
 
 
 @njit(cache=True, nogil=True)
+def _open_line(roles: Roles, kind: int, line: int) -> None:
+    """List the uncovered ones of a line, as far as there is room for them."""
+    for place in members(roles.sides[kind].left[line]):
+        if roles.n[N_OPEN] < roles.open.shape[0]:
+            row, column = (line, place) if kind == ROW else (place, line)
+            roles.open[roles.n[N_OPEN], 0], roles.open[roles.n[N_OPEN], 1] = row, column
+            roles.n[N_OPEN] += 1
+
+
+@njit(cache=True, nogil=True)
+def _open_missed(roles: Roles, random: Words) -> None:
+    """List the uncovered ones of a row if too many are missed: they may fit in this step."""
+    left = roles.sides[ROW].left
+    if roles.n[N_MISSED] <= roles.whole[MOST_MISSED]:
+        return
+    begin = below(random, left.shape[0])
+    for i in range(left.shape[0]):
+        row = (begin + i) % left.shape[0]
+        roles.n[N_WORK] += left.shape[1]
+        if overlap(left[row], left[row]):
+            _open_line(roles, ROW, row)
+            return
+
+
+@njit(cache=True, nogil=True)
 def _take_apart(roles: Roles, random: Words) -> None:
     """Remove one or two factors, some lines of one, or a line from all its factors."""
     what, kind = below(random, 8), below(random, 2)
@@ -601,11 +684,7 @@ def _take_apart(roles: Roles, random: Words) -> None:
         for factor in members(side.factors[line]):
             if factor >= roles.whole[N_FIXED] or kind == ROW:
                 toggle(roles, kind, factor, line)
-        for place in members(side.left[line]):
-            if roles.n[N_OPEN] < roles.open.shape[0]:
-                row, column = (line, place) if kind == ROW else (place, line)
-                roles.open[roles.n[N_OPEN], 0], roles.open[roles.n[N_OPEN], 1] = row, column
-                roles.n[N_OPEN] += 1
+        _open_line(roles, kind, line)
     if what != 5:
         _remove_too_small(roles)
 
@@ -671,6 +750,7 @@ def anneal(
             break
         n[N_WORK] += 100
         n[N_LOG] = n[N_OPEN] = 0
+        _open_missed(roles, random)
         _take_apart(roles, random)
         cover_open(roles, random)
         _note_changed(roles)
