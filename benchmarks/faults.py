@@ -329,6 +329,10 @@ def outcome_of(estimator: str, client: Client, right: np.ndarray) -> str:
 def run(names: list[tuple[str, str]]) -> list[dict[str, Any]]:
     """Run faults, print a line for each, and return what happened."""
     os.environ[PREPARED] = "1"
+    # The server from which workers are forked finds this file only there, and ignores it otherwise:
+    # workers would then have long chains, and other answers.
+    places = [str(Path(__file__).resolve().parent), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
     multiprocessing.get_context("forkserver").set_forkserver_preload(["faults"])
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     steps, outcomes = Steps(), []
