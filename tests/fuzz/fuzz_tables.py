@@ -93,9 +93,11 @@ def table(dice):
                     return frame
             return frame
         if form == "polars":
+            types = [pl.Series(column, strict=False).dtype for column in columns]
             return pl.DataFrame(
-                {f"{name}{j}" if names.count(name) > 1 else name: pl.Series(c, strict=False)
-                 for j, (name, c) in enumerate(zip(names, picked, strict=True))}
+                {f"{name}{j}" if names.count(name) > 1 else name:
+                 pl.Series(picked[j], dtype=types[j], strict=False)  # in any order of rows
+                 for j, name in enumerate(names)}
             )  # fmt: skip
         if form == "arrow":
             return pa.table([pa.array(column) for column in picked], names=names)
