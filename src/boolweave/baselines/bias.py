@@ -56,11 +56,6 @@ class Majority(Baseline):
         return np.full(len(rows), self.share_of_ones_)
 
 
-# A step need not be exact, because the next one corrects it.
-ROUGH_SOLUTION, MOST_PRODUCTS = 1e-2, 50
-LEAST_WEIGHT = 1e-12
-
-
 @declared
 @dataclass(eq=False, repr=False)
 class BiasModel(Baseline):
@@ -145,7 +140,8 @@ def solve(observations: Observations, strength: float, start: Doubles | None = N
         diagonal, product = _hessian(weights, strength)
         hessian = LinearOperator((size, size), matvec=product, dtype=np.float64)
         scale = dia_array((1 / diagonal[None], [0]), shape=(size, size))
-        step = cg(hessian, -gradient, rtol=ROUGH_SOLUTION, maxiter=MOST_PRODUCTS, M=scale)[0]
+        # A step need not be exact, because the next one corrects it.
+        step = cg(hessian, -gradient, rtol=1e-2, maxiter=50, M=scale)[0]
         for _ in range(most_halvings):
             trial = logits + step
             new = loss_and_gradient(trial, entries, observations.shape, strength)
@@ -179,7 +175,8 @@ def _hessian(
         return out
 
     # A row whose entries are all certain has weight 0, so that a step in it makes no difference.
-    return np.maximum(diagonal, LEAST_WEIGHT), product
+    least_weight = 1e-12
+    return np.maximum(diagonal, least_weight), product
 
 
 def _log_odds(logits: Doubles, entries: Triplets, n_rows: int) -> Doubles:

@@ -26,7 +26,6 @@ from boolweave.runtime.types import Integers
 
 # Number of singular vectors computed in addition to those needed in the last iteration.
 SPARE = 5
-SUBSPACE_ITERATIONS = 2
 
 
 @declared
@@ -264,7 +263,7 @@ def leading(
     n_columns = sparse.shape[1]
     n_extra = max(n_values + SPARE - near.shape[1], SPARE)
     block = np.hstack([near, random.normal(size=(n_columns, n_extra))])
-    for _ in range(SUBSPACE_ITERATIONS):
+    for _ in range(2):  # `near` is close to the answer already
         block = orthonormal(times_transposed(orthonormal(times(block))))
     q = orthonormal(orthonormal(times(block)))  # twice, because of the condition of the first
     u, s, vt = all_triples(times_transposed(q).T)

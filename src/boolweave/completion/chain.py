@@ -30,7 +30,8 @@ from boolweave.completion.kernels.drawing import (
 )
 from boolweave.completion.layers import LOGS, BooleanLayer, LayerEntries
 from boolweave.completion.table import Features, Table
-from boolweave.completion.tasks import OutOfTime, check_time
+from boolweave.completion.tasks import check_time
+from boolweave.runtime.run import OutOfTime
 from boolweave.runtime.types import Doubles, Floats, Positions
 
 SLOPES = slope_table()

@@ -34,9 +34,10 @@ from boolweave.completion.selection import (
     make_folds,
 )
 from boolweave.completion.table import MOST_PATTERN, Pattern, Table
-from boolweave.completion.tasks import OutOfTime, Runner
+from boolweave.completion.tasks import Runner
 from boolweave.data.questions import Questions
 from boolweave.runtime.free_memory import check_free, format_bytes
+from boolweave.runtime.run import OutOfTime
 from boolweave.runtime.threads import effective_jobs
 
 

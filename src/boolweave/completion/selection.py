@@ -24,12 +24,13 @@ from boolweave.completion.chain import Draw, Trial, Tried, try_directions, try_l
 from boolweave.completion.ensemble import REGRESSIONS, PlainBoolean, Structure, limited_log_odds
 from boolweave.completion.regressions import PENALTIES, can_regress, fit_regressions
 from boolweave.completion.table import Table
-from boolweave.completion.tasks import OutOfTime, Runner
+from boolweave.completion.tasks import Runner
 from boolweave.data.observations import Observations
 from boolweave.data.questions import Questions
 from boolweave.estimator import BooleanMatrixFactorization
 from boolweave.metrics import AnswerScores, answer_scores, log_loss
 from boolweave.model.odds import sigmoid
+from boolweave.runtime.run import OutOfTime
 from boolweave.runtime.types import Doubles
 
 # The numbers of directions, layers and factors that "auto" tries.

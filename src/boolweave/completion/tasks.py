@@ -9,14 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from boolweave.runtime.cluster import Watch, WorkerLost
+from boolweave.runtime.run import OutOfTime
 from boolweave.runtime.threads import threads
 
 # What is left of a time limit that was reached, because other limits must be above 0.
 LEAST_LEFT = 1e-3
-
-
-class OutOfTime(KeyboardInterrupt):
-    """The time limit of a fit was reached; it ends as after Ctrl-C, with its result so far."""
 
 
 def check_time(end: float | None) -> None:
