@@ -2,8 +2,10 @@
 
 import inspect
 import json
+import os
 import re
 import shlex
+import shutil
 import sys
 import warnings
 from dataclasses import fields
@@ -23,6 +25,7 @@ from boolweave.cli.options import (
     as_options,
     grouped,
 )
+from boolweave.cli.output import print_paragraph
 from boolweave.report.page import render_report
 
 QUICK = ("-k", "2", "--method", "max-sum", "--jobs", "1")
@@ -280,3 +283,16 @@ def test_rank_holds_out_whole_answers(tmp_path):
     (line,) = json.loads(done.stdout)["ranks"]
     assert line["log_loss_lower_is_better"] == pytest.approx(whole.scores[0])
     assert whole.scores[0] != boolweave.select_rank(bits, **wanted).scores[0]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_long_messages_fit_a_terminal(monkeypatch, capsys, is_terminal):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((40, 24)))
+    message = "left out: " + ", ".join(f"column {i} (all values differ)" for i in range(6))
+    print_paragraph(message, False)
+    lines = capsys.readouterr().err.splitlines()
+    assert " ".join(line.strip() for line in lines) == message
+    assert max(map(len, lines)) <= 40 if is_terminal else len(lines) == 1
+    print_paragraph(message, True)
+    assert capsys.readouterr().err == ""
