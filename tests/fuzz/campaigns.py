@@ -1,4 +1,4 @@
-"""Five campaigns of random cases: each must give a right answer or one clear error.
+"""Six campaigns of random cases: each must give a right answer or one clear error.
 
 A campaign is a module with `case(dice)`, which draws one case: a description, and a function that
 runs it and raises `Wrong` if the answer is not right. The number of a case is its seed, so that
@@ -30,7 +30,7 @@ import pytest
 from verdicts import ABORT, CRASH, FINE, HANG, OUTCOMES, REFUSED, outcome_of
 
 HERE = Path(__file__).parent
-CAMPAIGNS = ("files", "tables", "models", "calls", "broken")
+CAMPAIGNS = ("files", "tables", "models", "calls", "broken", "plans")
 
 # Seconds of processor time, and of waiting, that a case may take, compiling included. One that
 # takes longer is tried once more, with compiled kernels.

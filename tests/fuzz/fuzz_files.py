@@ -312,17 +312,22 @@ def case(dice):
         for old in ("out.csv", "out.xlsx", "out.parquet", "r.html", "m.npz"):
             Path(old).unlink(missing_ok=True)
         Path(name).write_bytes(content)
-        errors, one_line = [], output.one_line
-
-        def noted(error):
-            errors.append(error)
-            return one_line(error)
-
-        with mock.patch.object(output, "one_line", noted):
-            done = run_here(*arguments)
-        judge(done, errors)
+        judged_command(arguments)
 
     return f"{name} ({len(content)}): {' '.join(arguments)}", run
+
+
+def judged_command(arguments):
+    """Run a command in this process; raise unless it ends as it should, or what it complains of."""
+    errors, one_line = [], output.one_line
+
+    def noted(error):
+        errors.append(error)
+        return one_line(error)
+
+    with mock.patch.object(output, "one_line", noted):
+        done = run_here(*arguments)
+    judge(done, errors)
 
 
 def judge(done, errors=()):

@@ -26,7 +26,7 @@ def test_verdicts(case, outcome):
 
 
 # Cases of a campaign that run here, in batches of this size.
-CASES = {"files": 60, "tables": 200, "models": 300, "calls": 80}
+CASES = {"files": 60, "tables": 200, "models": 300, "calls": 80, "plans": 40}
 BATCH = 20
 
 

@@ -146,6 +146,14 @@ def test_a_plan_that_does_not_fit_is_one_clear_error(survey, old, new, words):
     assert words in said and len(said.splitlines()) == 1
 
 
+def test_a_plan_that_is_no_text_is_one_clear_error(survey):
+    survey.with_name("plan.csv").write_bytes(b"name,kind\n\xf4\x00,id\n")
+    done = run("factorize", "survey.csv", "--plan", "plan.csv", cwd=survey.parent, code=2)
+    assert done.stderr.decode() == (
+        "boolweave: --plan: plan.csv is not text in UTF-8; save the plan as CSV in UTF-8\n"
+    )
+
+
 def test_only_wide_tables_have_plans(tmp_path, survey):
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("user,item\n" + "".join(f"u{i % 7},i{i % 5}\n" for i in range(30)))

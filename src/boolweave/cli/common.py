@@ -151,7 +151,11 @@ def _plan(path: Path) -> Plan:
 
     try:
         return Plan.read_csv(path)
-    except (OSError, UnicodeError) as error:
+    except UnicodeError:
+        raise ValueError(
+            f"--plan: {path} is not text in UTF-8; save the plan as CSV in UTF-8"
+        ) from None
+    except OSError as error:
         raise ValueError(f"--plan: cannot read {path}: {error}") from None
 
 
