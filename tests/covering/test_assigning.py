@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from boolweave import Observations, cover
-from boolweave.covering.assigning import least_assignments
+from boolweave.covering.assigning import least_assignments, no_roles
 from boolweave.covering.kernels import assigning as kernels
 from boolweave.covering.matrix import Matrix
 from boolweave.engine.kernels.bits import pack, random_words, unpack
@@ -182,7 +182,7 @@ def test_what_the_search_keeps_is_what_its_factors_say(matrix, seed):
     limits = np.array([1, 99, 99])
     whole = np.array([0, 20, 0, 0, 1, 1000])
     conflicts = np.zeros((8, 1), dtype=np.uint64)
-    roles = kernels.no_roles(ones, ones, weight, (limits, limits), conflicts, whole, 20)
+    roles = no_roles(ones, ones, weight, (limits, limits), conflicts, whole, 20)
     random = random_words(np.random.default_rng(seed))
     kernels.cover_left(roles, random)
     kernels.anneal(roles, random, 50, 2.0, 10**9, np.zeros(1, dtype=bool))

@@ -14,25 +14,28 @@ import numpy as np
 from scipy import sparse
 
 from boolweave.covering.kernels.assigning import (
+    COLUMN,
     MOST_MISSED,
     N_FACTORS,
     N_MISSED,
     N_WORK,
     PRICE,
+    ROW,
     Roles,
+    Side,
     add_factor,
     anneal,
     cost_of,
     cover_left,
-    no_roles,
     prune_all,
     remember,
 )
 from boolweave.covering.kernels.bounds import nothing_chosen, take
+from boolweave.covering.kernels.reducing import Indices
 from boolweave.covering.matrix import NO_LEAST, NO_LIMITS, Matrix, Merged, Objective, Requirements
 from boolweave.covering.parts import Part
 from boolweave.covering.result import differences_of
-from boolweave.engine.kernels.bits import Words, n_words, pack, random_words, sizes_of
+from boolweave.engine.kernels.bits import Words, members, n_words, pack, random_words, sizes_of
 from boolweave.runtime.run import Run
 from boolweave.runtime.words import counted
 from boolweave.search.table import Bits, transposed
@@ -255,3 +258,67 @@ def least_assignments(matrix: Matrix) -> int:
         columns = merged.column_weight @ np.maximum(in_column, 1)
         best = max(best, int(len(inside) + rows + columns))
     return best
+
+
+def no_roles(
+    allowed: tuple[Words, Words],
+    ones: tuple[Words, Words],
+    weight: tuple[Indices, Indices],
+    limits: tuple[Indices, Indices],
+    conflicts: Words,
+    whole: Indices,
+    most: int,
+) -> Roles:
+    """Make room for at most `most` factors; there are none yet, and every one is missed.
+
+    Parameters
+    ----------
+    allowed, ones : pairs of (M, words of N) and (N, words of M) arrays
+        The entries that may be covered, and those that must be.
+    weight : pair of (M,) and (N,) arrays
+    limits : pair of (3,) arrays
+        See `LEAST`.
+    conflicts : (N, words of N) array
+    whole : (6,) array
+        See `N_FIXED`.
+    most : int
+    """
+    shape = M, N = len(weight[0]), len(weight[1])
+
+    def words(*shape: int) -> Words:
+        return np.zeros(shape, dtype=np.uint64)
+
+    def side(kind: int) -> Side:
+        L, own = shape[kind], n_words(shape[kind])
+        apart = conflicts if kind == COLUMN else words(L, own)
+        return Side(
+            allowed[kind],
+            ones[kind],
+            ones[kind].copy(),
+            np.zeros_like(ones[kind]),
+            apart,
+            weight[kind],
+            limits[kind],
+            words(most, own),
+            np.zeros(most, dtype=np.int64),
+            words(L, n_words(most)),
+            np.zeros(L, dtype=np.int64),
+            words(most, own),
+            words(3, own),
+            np.zeros(L, dtype=np.int64),
+        )
+
+    missed = sum(
+        int(weight[0][row]) * int(weight[1][members(ones[0][row])].sum()) for row in range(M)
+    )
+    n_ones = sum(len(members(ones[0][row])) for row in range(M))
+    n = np.zeros(7, dtype=np.int64)
+    n[N_MISSED] = missed
+    return Roles(
+        (side(ROW), side(COLUMN)),
+        whole,
+        np.zeros(shape, dtype=np.int16),
+        n,
+        np.zeros((16 * (M + N) + 4096, 3), dtype=np.int64),
+        np.zeros((n_ones + 64, 2), dtype=np.int64),
+    )

@@ -28,7 +28,6 @@ from boolweave.engine.kernels.bits import (
     insert,
     lowest,
     members,
-    n_words,
     overlap,
     popcount,
 )
@@ -766,67 +765,3 @@ def anneal(
             _undo(roles)
             n[N_OPEN] = 0
     return best
-
-
-def no_roles(
-    allowed: tuple[Words, Words],
-    ones: tuple[Words, Words],
-    weight: tuple[Indices, Indices],
-    limits: tuple[Indices, Indices],
-    conflicts: Words,
-    whole: Indices,
-    most: int,
-) -> Roles:
-    """Make room for at most `most` factors; there are none yet, and every one is missed.
-
-    Parameters
-    ----------
-    allowed, ones : pairs of (M, words of N) and (N, words of M) arrays
-        The entries that may be covered, and those that must be.
-    weight : pair of (M,) and (N,) arrays
-    limits : pair of (3,) arrays
-        See `LEAST`.
-    conflicts : (N, words of N) array
-    whole : (6,) array
-        See `N_FIXED`.
-    most : int
-    """
-    shape = M, N = len(weight[0]), len(weight[1])
-
-    def words(*shape: int) -> Words:
-        return np.zeros(shape, dtype=np.uint64)
-
-    def side(kind: int) -> Side:
-        L, own = shape[kind], n_words(shape[kind])
-        apart = conflicts if kind == COLUMN else words(L, own)
-        return Side(
-            allowed[kind],
-            ones[kind],
-            ones[kind].copy(),
-            np.zeros_like(ones[kind]),
-            apart,
-            weight[kind],
-            limits[kind],
-            words(most, own),
-            np.zeros(most, dtype=np.int64),
-            words(L, n_words(most)),
-            np.zeros(L, dtype=np.int64),
-            words(most, own),
-            words(3, own),
-            np.zeros(L, dtype=np.int64),
-        )
-
-    missed = sum(
-        int(weight[0][row]) * int(weight[1][members(ones[0][row])].sum()) for row in range(M)
-    )
-    n_ones = sum(len(members(ones[0][row])) for row in range(M))
-    n = np.zeros(7, dtype=np.int64)
-    n[N_MISSED] = missed
-    return Roles(
-        (side(ROW), side(COLUMN)),
-        whole,
-        np.zeros(shape, dtype=np.int16),
-        n,
-        np.zeros((16 * (M + N) + 4096, 3), dtype=np.int64),
-        np.zeros((n_ones + 64, 2), dtype=np.int64),
-    )

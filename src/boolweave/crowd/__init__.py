@@ -2,7 +2,8 @@
 
 The model is that of Dawid and Skene (1979) for two classes, which is a Boolean factorization with
 one factor that all columns have: rows are tasks, columns are workers, the row factor is the true
-answer, and the noise of a column are the two error rates of a worker.
+answer, and the noise of a column are the two error rates of a worker. How the rates are learned is
+not here but in `boolweave.fit`. Start reading with `Consensus`, the result.
 """
 
 from __future__ import annotations
