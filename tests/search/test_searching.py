@@ -68,6 +68,7 @@ def test_independent_searches_end_when_some_agree():
 def test_a_search_gains_nothing_for_one_round_more_than_it_needed(monkeypatch):
     """Each search finds the answer in its first round; as all agree, no other one follows."""
     monkeypatch.setattr(searching, "PATIENCE", 6)
+    monkeypatch.setattr(searching, "TASK_WORK", 50e6)
     found = search(random_table(0, (5, 5)), 1)
     assert found.n_rounds == 3 * searching.N_AGREE
 

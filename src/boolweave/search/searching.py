@@ -232,7 +232,10 @@ class Search:
         self.table, self.stop = self.job.table, self.job.run.stop
         self.is_timed = self.job.run.max_time is not None
         self.refit_work = work_of_refit(self.table)
-        self.is_alone = self.options.n_init == 1  # no other search finds what it misses
+        # A single search is thorough, because no other one finds what it misses; and so are those
+        # of a large table, whose tasks may run out of work: a trial takes some eight refits.
+        enough = TASK_WORK / self.refit_work >= 8 * MOST_TRIALS * self.K
+        self.is_thorough = self.options.n_init == 1 or not enough
 
     def run(self, state: Searching) -> Searching:
         """Run rounds until the end; `state` is updated."""
@@ -276,7 +279,7 @@ class Search:
 
     def _part_ends(self, state: Searching) -> bool:
         """Whether the current search has ended."""
-        is_full = state.is_last or self.is_alone
+        is_full = state.is_last or self.is_thorough
         patience = PATIENCE if is_full else min(PATIENCE, state.n_rounds - state.n_quiet + 1)
         if state.n_quiet >= patience or self._is_over(state):
             return True
@@ -427,7 +430,7 @@ class Search:
             fill(self.table, factors, memory, random, N_TRIES, self.stop)
             work += 2 * N_TRIES * self.K * self.refit_work
         most, simplify = int(TASK_WORK / self.refit_work), task.kind == "simplify"
-        most_trials = (2 if self.is_alone else 1) * MOST_TRIALS
+        most_trials = (2 if self.is_thorough else 1) * MOST_TRIALS
         cost, n_refits = improve_factors(
             self.table, factors, random, most, TASK_TRIALS, self.stop, simplify, most_trials
         )
