@@ -3,7 +3,7 @@
 Three tables are printed:
 
 tables     Log-loss of held-out entries (a fifth; mean over splits) of `BooleanMatrixFactorization`
-           with one pair of noise rates, with rates of columns, with rates of rows, and by default.
+           with one pair of noise rates, of columns, of rows, and as the data choose ("auto").
 crowds     Share of right labels of simulated workers, whose rates are drawn from beta
            distributions: the majority, Dawid–Skene, and `boolweave.crowd.consensus`; with
            crowd-kit (`pip install crowd-kit`) also its Dawid–Skene and GLAD.
@@ -54,7 +54,7 @@ CROWDS = [
 
 def of_tables(seeds: int) -> None:
     """Print the log-loss of held-out entries."""
-    print(f"{'table':>12}", *(f"{word:>14}" for word in WORDS), "  the default has rates of")
+    print(f"{'table':>12}", *(f"{word:>14}" for word in WORDS), '  "auto" has rates of')
     for name, load in TABLES.items():
         observations = load().observations
         losses, lines = np.zeros((len(WORDS), seeds)), []

@@ -289,7 +289,7 @@ class FactorizationParameters(CommonParameters):
         "slower.", only="posterior")
     noise: float | Channel | Noise | None = parameter(
         None,
-        'Probability that an observed entry is flipped; by default, it is learned ("auto"), but '
+        'Probability that an observed entry is flipped; by default, it is learned ("learn"), but '
         '0.1 with `method="max-sum"` and "paper".',
         "A `Channel` may have different probabilities for zeros and ones, and for each entry. "
         '"learn" finds one pair of rates, that of false ones and that of true ones; '
@@ -487,7 +487,7 @@ DECLARED = parameters_of(FactorizationParameters)
 ONLY_OF_FACTORIZATION = set(DECLARED) - set(parameters_of(CompletionParameters))
 
 # What the default None of these parameters means, written out.
-MEANING_OF_NONE = {"noise": "auto", "row_prior": "learn", "column_prior": "learn"}
+MEANING_OF_NONE = {"noise": "learn", "row_prior": "learn", "column_prior": "learn"}
 
 
 def not_default(values: Mapping[str, Any]) -> list[str]:

@@ -33,7 +33,7 @@ POOLS = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]])
 CODE = ParityCheckCode(np.array([[1, 1, 0, 1], [0, 1, 1, 1]]))
 
 # What a default means, where it is None and the documentation says so.
-WRITTEN_OUT = {"noise": "auto", "row_prior": "learn", "column_prior": "learn"}
+WRITTEN_OUT = {"noise": "learn", "row_prior": "learn", "column_prior": "learn"}
 OF_FACTORIZATION = BooleanMatrixFactorization().get_params(deep=False)
 OF_COMPLETION = BooleanCompletion().get_params(deep=False)
 SEED = {"random_state": 0}
@@ -143,7 +143,7 @@ def test_the_estimator_on_a_cluster_has_the_same_defaults():
 
 
 OPTIONS = (
-    "--method auto --product or --noise auto --row-prior learn --column-prior learn --damping 0.4 "
+    "--method auto --product or --noise learn --row-prior learn --column-prior learn --damping 0.4 "
     "--max-iter 200 --tol 0.001 --n-init auto --messages auto --zero-treatment auto"
 )
 

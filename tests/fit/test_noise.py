@@ -74,7 +74,8 @@ def test_lines_with_few_entries_get_the_common_rates():
 @pytest.mark.parametrize("by_row", [False, True])
 def test_the_data_choose_the_lines_that_differ(by_row):
     _, table, *_ = uneven()
-    model = BooleanMatrixFactorization(3, random_state=0).fit(table.T if by_row else table)
+    table = table.T if by_row else table
+    model = BooleanMatrixFactorization(3, noise="auto", random_state=0).fit(table)
     assert np.shape(model.noise_.one_given_zero) == ((40, 1) if by_row else (40,))
 
 
@@ -126,10 +127,11 @@ def test_threads_and_clusters_give_the_same_bits():
     from boolweave.distributed import DaskBooleanMatrixFactorization
 
     _, table, *_ = uneven(2)
-    first = BooleanMatrixFactorization(3, random_state=0, n_jobs=1).fit(table)
-    others = [BooleanMatrixFactorization(3, random_state=0, n_jobs=2).fit(table)]
+    options = {"n_components": 3, "noise": "auto", "random_state": 0}
+    first = BooleanMatrixFactorization(**options, n_jobs=1).fit(table)
+    others = [BooleanMatrixFactorization(**options, n_jobs=2).fit(table)]
     with local_client() as client:
-        others.append(DaskBooleanMatrixFactorization(3, random_state=0, client=client).fit(table))
+        others.append(DaskBooleanMatrixFactorization(**options, client=client).fit(table))
     assert np.ndim(first.noise_.one_given_one) == 1
     for other in others:
         np.testing.assert_array_equal(first.row_log_odds_, other.row_log_odds_)

@@ -474,10 +474,11 @@ class BooleanMatrixFactorization(FittedFactorization):
         """Fit, choose the rank if asked to, and count the useless factors that were dropped."""
         settings = settings_of(self, observations)
         lines = noise_lines(self, observations)
+        more = {} if lines is None else {"lines": lines}
         cautions.about_data(observations, self)
         selection, n_dropped = None, 0
         with (
-            self._recording(observations, settings, first_seed, lines=lines) as (recorder, random),
+            self._recording(observations, settings, first_seed, **more) as (recorder, random),
             self._surroundings(recorder, learn.most_iterations(settings)) as run,
         ):
             if isinstance(self.n_components, str):

@@ -182,8 +182,6 @@ def noise_lines(
     rates of lines need, would take much more memory than integers.
     """
     word = parameters.noise
-    if word is None and parameters.method in ("auto", "sum-product"):
-        word = "auto"
     lines: dict[Any, Axis] = {"learn-columns": "columns", "learn-rows": "rows"}
     if isinstance(word, str) and word in lines:
         if parameters.messages == "uint8":
