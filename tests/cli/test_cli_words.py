@@ -288,7 +288,7 @@ def test_rank_holds_out_whole_answers(tmp_path):
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_long_messages_fit_a_terminal(monkeypatch, capsys, is_terminal):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((40, 24)))
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda *_, **__: os.terminal_size((40, 24)))
     message = "left out: " + ", ".join(f"column {i} (all values differ)" for i in range(6))
     print_paragraph(message, False)
     lines = capsys.readouterr().err.splitlines()
