@@ -156,6 +156,7 @@ class Large:
     shape = (10**6, 10**4)
     n_observed = n_listed = 10**9
     n_bytes_in_files = 0
+    zeros = "exact"
 
 
 def check(**options):
