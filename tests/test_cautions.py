@@ -78,11 +78,10 @@ def test_history_of_changes(monkeypatch):
 
 
 def test_a_few_flickering_entries_are_no_news():
-    """With one pair of noise rates, these messages never settle."""
+    """The first example of the README, whose messages never settle."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        votes = load_senate(107).observations
-        model = BooleanMatrixFactorization(3, noise="learn", random_state=0).fit(votes)
+        model = BooleanMatrixFactorization(3, random_state=0).fit(load_senate(107).observations)
     assert not model.converged_
     assert model.history_["changes"][-10:].sum() > 0
 
@@ -101,10 +100,10 @@ def test_factors_on_their_way_warn(monkeypatch):
     assert share_changing(other.result_) < share_changing(one.result_)
     votes, *hidden, values = votes.hide(0.2, random_state=0)  # to be filled
     with pytest.warns(ConvergenceWarning, match=r"Set `decimation=0\.1`"):
-        undecided = factorize(votes, 8, noise="learn", random_state=0)
+        undecided = factorize(votes, 8, objective="posterior", random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        decided = factorize(votes, 8, noise="learn", random_state=0, decimation=0.1)
+        decided = factorize(votes, 8, random_state=0, decimation=0.1)
     assert share_changing(decided) == 0
     right, before = (np.mean(r.predict(*hidden) == values) for r in (decided, undecided))
     assert right > before - 0.005
